@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 GROUPS := build dev sbom fuzz constraints
 SBOM ?= fenchel.cdx.json
 
-.PHONY: setup test fuzz check format proto demo bench constraints sbom clean
+.PHONY: setup test fuzz check format proto demo screenshots bench constraints sbom clean
 
 setup: $(VENV)/.ready
 
@@ -44,6 +44,10 @@ proto: setup
 
 demo: setup
 	$(BIN)/fenchel demo
+
+# The picture in the README, and with LOOKS=DIR pictures of every width, light and dark. Needs Debian's chromium.
+screenshots: setup
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m browser.screenshots docs/dashboard.png $(LOOKS)
 
 bench: setup
 	$(BIN)/fenchel bench crypto --bits 2048

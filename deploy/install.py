@@ -74,9 +74,17 @@ def _entry(name: str) -> str:
 
 
 def _dependencies(extras: Sequence[str]) -> list[str]:
+    """The packages that Fenchel needs with these extras; an extra may name others, as fenchel[first,second]."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = project["optional-dependencies"]
-    return [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
+    found = list(project["dependencies"])
+    pending = list(extras)
+    while pending:
+        for line in project["optional-dependencies"][pending.pop()]:
+            if line.startswith("fenchel["):
+                pending += line.removeprefix("fenchel[").removesuffix("]").split(",")
+            else:
+                found.append(line)
+    return found
 
 
 def _run(command: Sequence[str]) -> None:

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+from fenchel_client.askedrows import ScoringLimits
 from fenchel_client.concessions import Concession, explained
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.scoring.settings import ScoringSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Roster
@@ -12,6 +15,14 @@ from fenchel_common.runconfig import RunConfig
 
 TRUST_KIT = "kit"
 """Instead of a fingerprint: approves any roster of the kit, for operators who provision the kit themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringConsent:
+    """The model of which a party gives its part of scores, and for how many rows."""
+
+    model: str
+    limits: ScoringLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +37,15 @@ class Consent:
         The concessions that runs may ask for.
     ciphers
         The ciphers that runs may have.
+    scoring
+        The scoring runs in which the party takes part, and no others; None for a party that trains. The table of a
+        party that trains has values, which a scoring run would add up and show to the asking party.
     """
 
     approved_roster: str | None = None
     accepts: frozenset[Concession] = frozenset()
     ciphers: frozenset[str] = frozenset(CIPHERS)
+    scoring: ScoringConsent | None = None
 
     def lacking(self, config: RunConfig) -> tuple[Concession, ...]:
         """The concessions that the run asks for and the operator did not accept; `plain` accepts `paper` too."""
@@ -39,6 +54,7 @@ class Consent:
 
     def check(self, config: RunConfig) -> None:
         """Refuses a run that asks for more than the operator agreed to, or has a cipher that the operator rejects."""
+        self._check_kind(config.algorithm_settings())
         if config.privacy.encrypts_samples and config.cipher not in self.ciphers:
             raise Refusal(
                 f"the run hides vectors by {config.cipher}, and the operator of this party accepts only "
@@ -53,6 +69,17 @@ class Consent:
                 f"if you agree to that, start the client with {options}",
                 public_reason=f"its operator does not accept: {', '.join(lacking)}",
             )
+
+    def _check_kind(self, settings: AlgorithmSettings) -> None:
+        model = settings.model if isinstance(settings, ScoringSettings) else None
+        if model == (None if self.scoring is None else self.scoring.model):
+            return
+        offered = "trains" if self.scoring is None else f"gives its part of scores by {self.scoring.model} alone"
+        asked = "trains a model" if model is None else f"asks for scores by the model of {model}"
+        raise Refusal(
+            f"the run {asked}, and this process {offered}; scores need `fenchel score` at every party",
+            public_reason=f"its process {offered}",
+        )
 
     def approves(self, roster: Roster) -> bool:
         """Whether a key holder may make keys for everyone on this roster."""

@@ -74,7 +74,7 @@ def _check_rows(layout: ClientLayout, *, table: PartyTable, config: RunConfig) -
         )
     if len(layout.incomplete) and layout.feature_count == len(table.features):
         raise InvalidInput("layout: incomplete: has samples of which this party has all features")
-    if left_out and len(layout.rows) < FEWEST_USED:
+    if config.trains and left_out and len(layout.rows) < FEWEST_USED:
         used = (
             f"uses {len(layout.rows)} of this party's {len(table.ids)} samples, leaves out the others: below "
             f"{FEWEST_USED} a model could show single samples"

@@ -17,8 +17,9 @@ from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
 from fenchel_client.crypto.timed import Stopwatch
-from fenchel_client.firstresults import LearntMoments, model_preparation, with_lengths
+from fenchel_client.firstresults import LearntMoments, with_lengths
 from fenchel_client.layoutnotes import layout_notes
+from fenchel_client.partymodel import party_model
 from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords, with_company
 from fenchel_client.runtable import run_table, run_vocabulary
@@ -134,6 +135,9 @@ class CurrentRun:
                 f"round {task.round} in attempt {task.attempt}",
                 public_reason="it has come further in this run",
             )
+        scoring = self._consent.scoring
+        limits = None if scoring is None else scoring.limits
+        self._records.admit_rows(active.settings, active.layout, active.table, limits)
         admitted = kept
 
         def admit(company: Company) -> None:
@@ -176,15 +180,15 @@ class CurrentRun:
 
     def keep_model(self, active: ActiveRun, body: bytes) -> bytes:
         """Stores this party's part of the model on disk; returns the release for the server, empty if there is none."""
-        features = sorted(active.table.features)
         part = model_part_from_bytes(body)
         weights = self.guarded(active, lambda: active.participant.final_model(part.state))
+        if not active.kept.config.trains:
+            if len(weights):
+                ids = [active.table.ids[row] for row in active.layout.rows]
+                self._records.folder.keep_scores(active.run, ids, weights.tolist())
+            return b""
         release = _release(active, part, weights)
-        figures = {"primal": part.primal, "dual": part.dual, "gap": part.gap}
-        preparation = model_preparation(active, features=len(features))
-        self._records.folder.keep_model(
-            active.run, features, weights, figures, preparation, active.settings.class_names
-        )
+        self._records.folder.keep_model(active.run, party_model(active, part, weights, self._table))
         return release
 
     def _mark(self, active: ActiveRun, task: Task, admitted: PartyRun) -> None:

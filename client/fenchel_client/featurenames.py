@@ -1,11 +1,12 @@
 """The names of all parties' features, as a party knows them: they must fit its layout, and close ones are told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from fenchel_client.alignment.sealednames import CATEGORY, marks, opened_names
 from fenchel_client.closenames import close_pairs
 from fenchel_common.clientlayout import ClientLayout
+from fenchel_common.data.categories import missing_name, other_name
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.names import NameList, feature_names_from_bytes, names_read_to_bytes
@@ -96,7 +97,7 @@ class FeatureNames:
             if client == self._party:
                 continue
             theirs = frozenset(names.columns)
-            for pair in close_pairs(sorted(self._columns - theirs), sorted(theirs - self._columns)):
+            for pair in close_pairs(_given(self._columns - theirs), _given(theirs - self._columns)):
                 pairs.setdefault(pair, []).append(client)
         # A party that has both names means two things by them.
         apart = [frozenset(names.columns) for names in self._lists.values()]
@@ -109,3 +110,9 @@ class FeatureNames:
         if len(close) > SHOWN:
             notes.append(f"{len(close) - SHOWN} more names of features are close to names of other parties")
         return notes
+
+
+def _given(columns: Collection[str]) -> list[str]:
+    """The columns that tables have, without the features that the run makes of others among them."""
+    made = {name for column in columns for name in (missing_name(column), other_name(column))}
+    return sorted(set(columns) - made)

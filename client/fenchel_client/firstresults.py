@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,13 @@ from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.moments import Moments
-from fenchel_common.ranges import RangeSearch
+from fenchel_common.ranges import RANKS, RangeSearch
 from fenchel_common.setup import LayoutResult, PartyRun
 from fenchel_common.wire.labels import moment_sums_from_bytes
 
 log = logging.getLogger(__name__)
+
+SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class LearntMoments:
                 found = found.with_constant(sorted(table.features).index(INTERCEPT), constant)
             scaling = found.to_bytes()
         labels = LabelScaling.of(rules, self.labels)
-        if table.y is not None and self.labels is not None:
+        if table.y is not None and rules.standardise:
             labels.check_outliers(table.y)
         return replace(kept, scaling=scaling, labels=labels.to_bytes())
 
@@ -67,25 +70,27 @@ def _marked(table: PartyTable, names: Collection[str]) -> NDArray[np.bool_]:
     return np.array([name in names for name in sorted(table.features)])
 
 
+def _tell_constant(moments: Moments, active: ActiveRun) -> None:
+    """Says in the party's log which of its features say nothing, where the run makes zeros of them."""
+    config = active.kept.config.features
+    if config is None or config.scale not in ("standard", *RANKS):
+        return
+    pairs = zip(sorted(active.table.features), moments.deviations().tolist(), strict=True)
+    constant = [name for name, deviation in pairs if deviation == 0.0 and name != INTERCEPT]
+    if constant:
+        more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
+        log.warning(
+            "run %s: %s%s: all values are the same at all holders together, so that these features say nothing",
+            active.run,
+            ", ".join(map(repr, constant[:SHOWN])),
+            more,
+        )
+
+
 def with_lengths(kept: PartyRun, lengths: NDArray[np.float64], *, features: int) -> PartyRun:
     """The record of a run whose rows are divided by these lengths; rows of zeros stay as they are."""
     scaling = Scaling.from_bytes(kept.scaling, features=features)
     return replace(kept, scaling=replace(scaling, lengths=np.where(lengths > 0.0, lengths, 1.0)).to_bytes())
-
-
-def model_preparation(active: ActiveRun, *, features: int) -> dict[str, NDArray[np.float64]]:
-    """The figures by which a new value is prepared, and a prediction turned into the unit of the labels.
-
-    Parties without labels do not know the latter. `features` is the number of the party's features.
-    """
-    found: dict[str, NDArray[np.float64]] = {}
-    layout, kept = active.layout, active.kept
-    if kept.scaling:
-        found |= Scaling.from_bytes(kept.scaling, features=features).to_mapping()
-    if active.settings.label_rules.standardise and layout.party in layout.label_holders:
-        labels = LabelScaling.from_bytes(kept.labels)
-        found |= {"target_shift": np.array(labels.shift), "target_scale": np.array(labels.scale)}
-    return found
 
 
 class FirstResults:
@@ -117,7 +122,7 @@ class FirstResults:
             self._features = FeatureMoments(active.layout, table, cipher=cipher, seal=seal)
         self._labels: LabelMoments | None = None
         if active.settings.label_rules.learns:
-            self._labels = LabelMoments(active.layout, table, cipher=cipher, seal=seal)
+            self._labels = LabelMoments(active.layout, table, active.settings.label_rules, cipher=cipher, seal=seal)
 
     def first(self, active: ActiveRun) -> LayoutResult:
         """The answer to the layout."""
@@ -138,8 +143,11 @@ class FirstResults:
         given = transcript.preparations
         if len(given) != len(layout.clients):
             raise InvalidInput("record: every party must have answered to its layout")
+        features = None if self._features is None else self._features.whole(sums.features, given)
+        if features is not None:
+            _tell_constant(features, active)
         return LearntMoments(
-            features=None if self._features is None else self._features.whole(sums.features, given),
+            features=features,
             labels=None if self._labels is None else self._labels.whole(sums.labels, given),
         )
 

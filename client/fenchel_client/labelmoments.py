@@ -2,7 +2,8 @@
 
 Each sample counts once: the first of its holders that has labels gives its label. Each party with labels encrypts the
 figures of the samples that it gives, the server adds them up, and each of these parties opens the sum. From it follow
-the sizes of the classes, or mean and deviation of numbers to predict.
+the sizes of the classes, or mean and deviation of numbers to predict. Of several classes there are the figures of each:
+of the labels +1 for its samples and −1 for all others.
 
 Protects: the server sees ciphertext. A sum opens only if it is the sum over all parties with labels.
 
@@ -22,7 +23,9 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.moments import MOMENT_FIELDS, Moments, column_moments
+from fenchel_common.labelrules import LabelRules
+from fenchel_common.labelscaling import label_moments
+from fenchel_common.moments import MOMENT_FIELDS, Moments
 
 FIELD: Final = "label-moments"
 
@@ -36,10 +39,12 @@ class LabelMoments:
         That of vectors by sample, which encrypts at every level that has a key.
     """
 
-    def __init__(self, layout: ClientLayout, table: PartyTable, *, cipher: Cipher, seal: Seal) -> None:
-        self._layout, self._table = layout, table
+    def __init__(
+        self, layout: ClientLayout, table: PartyTable, rules: LabelRules, *, cipher: Cipher, seal: Seal
+    ) -> None:
+        self._layout, self._table, self._rules = layout, table, rules
         self._cipher, self._seal = cipher, seal
-        self._places = number_places(-(-MOMENT_FIELDS // cipher.slots))
+        self._places = number_places(-(-MOMENT_FIELDS * rules.problems // cipher.slots))
 
     def contribution(self) -> Vector | None:
         """The encrypted figures of this party's labels; None without labels."""
@@ -47,11 +52,11 @@ class LabelMoments:
         if y is None:
             return None
         try:
-            own = column_moments(y[self._layout.rows_of(self._layout.reports)])
+            own = label_moments(self._rules, y[self._layout.rows_of(self._layout.reports)])
         except InvalidInput as error:
             raise DataUnfit(f"y: {error}", public_reason="its data do not fit this run") from error
         return self._seal.close(
-            Moments(*([number] for number in own)).limbs().reshape(-1),
+            own.limbs().reshape(-1),
             PRODUCT_FORMAT,
             cipher=self._cipher,
             field=FIELD,
@@ -65,11 +70,13 @@ class LabelMoments:
             raise InvalidInput("label_sums: must be there if and only if this party has labels")
         if sums is None:
             return None
+        if sums.length != MOMENT_FIELDS * self._rules.problems:
+            raise InvalidInput("label_sums: must have the figures of each problem of the run")
         origins = [
             Origin(given[holder], FIELD) for holder in self._layout.clients if holder in self._layout.label_holders
         ]
         opened = self._seal.open(sums, cipher=self._cipher, origins=[origins] * len(self._places), places=self._places)
-        found = Moments.from_limbs(opened.reshape(MOMENT_FIELDS, 1))
-        if found.counts[0] != self._layout.sample_count:
+        found = Moments.from_limbs(opened.reshape(MOMENT_FIELDS, self._rules.problems))
+        if any(count != self._layout.sample_count for count in found.counts):
             raise InvalidInput("label_sums: must count every sample of the federation once")
         return found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.base import AlgorithmClient, KnowsGap, KnowsModel
+from fenchel_client.algorithms.base import AlgorithmClient, KnowsGap, KnowsModel, KnowsScores
 from fenchel_client.crypto.derivedkeys import confirmations_key, pads_key
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Pads
@@ -15,6 +15,7 @@ from fenchel_client.transcript import Transcript
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.records import Moment
+from fenchel_common.scoresums import ScoreFigures
 from fenchel_common.setup import Company
 from fenchel_common.wire.records import round_result_to_bytes, round_task_from_bytes
 
@@ -103,6 +104,10 @@ class Participant:
     def last_gap(self) -> float | None:
         """The last P − D that this party computed, on record or not; None if it computed none."""
         return self.algorithm.last_gap if isinstance(self.algorithm, KnowsGap) else None
+
+    def own_scores(self) -> ScoreFigures | None:
+        """How well the final model predicts this party's own labels; None if it cannot know."""
+        return self.algorithm.own_scores if isinstance(self.algorithm, KnowsScores) else None
 
     def reached(self, gap: float | None) -> bool:
         """Whether this party has computed a P − D of at most `gap`, so that the run is about to end."""

@@ -4,7 +4,7 @@ The set-up is in `setup` and `labels`, the rounds and the end in `currentrun`, t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -50,18 +50,29 @@ class Party:
     """One organisation's side of a federation.
 
     The constructor copies the shard's matrix. A caller that then drops the shard has the matrix in memory once.
+    `newer` is called when a set-up begins, and gives the shard for this and later runs if the party's data have
+    changed; `Refusal` if they cannot be used.
     """
 
-    def __init__(self, kit: Kit | LiveKit, shard: Shard, *, state: Path, consent: Consent | None = None) -> None:
+    def __init__(
+        self,
+        kit: Kit | LiveKit,
+        shard: Shard,
+        *,
+        state: Path,
+        consent: Consent | None = None,
+        newer: Callable[[], Shard | None] = lambda: None,
+    ) -> None:
         self._live_kit = LiveKit.of(kit)
         self._kit = self._live_kit.look()
         self._table = arrange(shard)
+        self._newer = newer
         self._records = RunRecords(StateFolder(state), party=self._kit.client_id)
         self._consent = consent or Consent()
         self._stopwatch = Stopwatch()
         self._setup: SetupClient | None = None
         self._first: FirstResults | None = None
-        self._current = CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
+        self._current = self._without_run()
         self._cpu_told_s = time.process_time()
 
     def handle(self, task: Task) -> bytes:
@@ -116,6 +127,11 @@ class Party:
             return round_task_limit(key, active.extent, active.settings)
         return recorded_task_limit(key, self._records, table=self._table, kit=self._kit)
 
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of this party's samples now."""
+        return self._table.ids
+
     def feature_names(self) -> dict[str, str]:
         """The names of this party's features by their pseudonyms in the last set-up; empty before that has a key."""
         setup = self._setup
@@ -155,6 +171,7 @@ class Party:
             active = self._current.running(task.run, kit=self._kit)
             return self._current.answer(active, task)
         if task.phase == INTRODUCE:
+            self._look_at_data()
             self._records.begin_setup(task.run)
         if task.phase == INTRODUCE or self._setup is None or self._setup.run != task.run:
             # A set-up has the same roster to its end; only the next set-up uses a newer one.
@@ -174,6 +191,15 @@ class Party:
         if task.phase == FIRST_ALIGNMENT:
             self._records.folder.keep_features(task.run, self._setup.features_by_pseudonym())
         return answered
+
+    def _look_at_data(self) -> None:
+        """Takes the party's data as they are now."""
+        if (shard := self._newer()) is not None:
+            self._table = arrange(shard)
+            self._current = self._without_run()
+
+    def _without_run(self) -> CurrentRun:
+        return CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
 
     def _begin(self, setup: SetupClient, task: Task) -> bytes:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""
@@ -268,7 +294,7 @@ class Party:
         kept, folder = self._records.kept(task.run), self._records.folder
         given = folder.release(task.run)
         if kept is None:
-            if not folder.model_path(task.run).exists():
+            if not (folder.model_path(task.run).exists() or folder.scores_path(task.run).exists()):
                 self._current.running(task.run, kit=self._kit)
             return given or b""
         if given is None:

@@ -27,11 +27,15 @@ GRID_BITS: Final = 20
 def check_rows(algorithm: AlgorithmClient, noise: ReleaseNoise) -> None:
     """Raises `Refusal` if a row of this party is known to be longer than the noise allows for."""
     norms = algorithm.squared_norms if isinstance(algorithm, KnowsRows) else None
-    if norms is None:
-        return
-    if too_long := np.count_nonzero(norms + NORM_ERROR > longest(noise.row_bound) ** 2):
+    if norms is not None:
+        check_lengths(norms, noise.row_bound)
+
+
+def check_lengths(norms: Array, row_bound: float) -> None:
+    """Raises `Refusal` if a row of these squared lengths is longer than `release.row_bound`."""
+    if too_long := np.count_nonzero(norms + NORM_ERROR > longest(row_bound) ** 2):
         raise Refusal(
-            f"{too_long} rows are longer than release.row_bound = {noise.row_bound:g}, for which the noise on the "
+            f"{too_long} rows are longer than release.row_bound = {row_bound:g}, for which the noise on the "
             "released model would not be enough; scale the features, or agree on a larger bound",
             public_reason="it has rows longer than release.row_bound",
         )

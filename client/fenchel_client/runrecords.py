@@ -8,8 +8,13 @@ one state of the model a party contributes in two companies at most (`companies`
 from dataclasses import replace
 from typing import Final
 
+from fenchel_client.askedrows import AskedRows, ScoringLimits
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.table import PartyTable
+from fenchel_common.algorithms.scoring.settings import ScoringSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
+from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, RunLocked
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import FIRST_STATE, Company, PartyRun
@@ -43,6 +48,19 @@ class RunRecords:
         self._party = party
         self._setups_without_a_layout = 0
         self._ledger: PartyLedger | None = None
+
+    def admit_rows(
+        self, settings: AlgorithmSettings, layout: ClientLayout, table: PartyTable, limits: ScoringLimits | None
+    ) -> None:
+        """In a scoring run, records the rows that another party asks for; `Refusal` as `AskedRows.admit` says.
+
+        `limits` are those of the party's operator; None at a party that trains, which refuses scoring runs.
+        """
+        if not isinstance(settings, ScoringSettings) or self._party == settings.asker or not len(layout.rows):
+            return
+        assert limits is not None, "a party that has not agreed to scoring refuses the run"
+        ids = [table.ids[row] for row in layout.rows]
+        AskedRows(self.folder.path).admit(settings.model, ids, fewest=settings.minimum, limits=limits)
 
     def kept(self, run: RunId) -> PartyRun | None:
         """The record of a run that is not over; None if there is none.

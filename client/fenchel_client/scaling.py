@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fenchel_common.errors import InvalidInput
 from fenchel_common.moments import Moments
 from fenchel_common.ranges import RangeSearch
-from fenchel_common.runconfig import FeaturesConfig
+from fenchel_common.runsections import FeaturesConfig
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 
 Array = NDArray[np.float64]
@@ -60,11 +60,6 @@ class Scaling:
     def prepared_missing(self) -> Array:
         """(m,) the prepared value of a cell that is missing."""
         return (self.missing - self.shift) / self.scale
-
-    def to_mapping(self) -> dict[str, Array]:
-        """Shift, scale and missing by name, as the file of a model has them; `unit_rows` if rows are divided."""
-        found = {"shift": self.shift, "scale": self.scale, "missing": self.missing}
-        return found | ({"unit_rows": np.ones(1)} if len(self.lengths) else {})
 
     def to_bytes(self) -> bytes:
         return doubles_to_bytes(np.concatenate([self.shift, self.scale, self.missing, self.lengths]))

@@ -31,7 +31,7 @@ from fenchel_client.labels import LabelComparison
 from fenchel_client.runsecrets import fresh_secrets, public_key_of
 from fenchel_client.table import PartyTable
 from fenchel_client.terms import check_terms
-from fenchel_common.errors import CryptoError, IdentityError, InvalidInput, Refusal
+from fenchel_common.errors import CryptoError, IdentityError, InvalidConfig, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
@@ -167,7 +167,10 @@ class SetupClient:
         return NAMES_READ
 
     def _introduce(self, body: bytes) -> bytes:
-        config = terms_from_bytes(body)
+        try:
+            config = terms_from_bytes(body)
+        except InvalidConfig as error:
+            raise Refusal(f"this party cannot take part in the run: {error}", public_reason=str(error)) from error
         try:
             self.kit.verify()
         except IdentityError as error:

@@ -2,33 +2,33 @@
 
 RUN.run          the key, terms and layout while the run lasts, so that a restarted process can rejoin
 RUN.features.csv the pseudonyms under which the server knows the party's features, and their names
-RUN.model.npz    the party's part of the model, from the end on
+RUN.model/       the party's part of the model, from the end on (`fenchel_common.model`)
+RUN.scores.csv   the scores of a scoring run, at the party that has asked for them
 RUN.release      the weights that the server got, if the roster releases the model to the server
 RUN.ledger.json  how many values of which kind the party sent and got
+
+The `fenchel client` command keeps further files in it: `now.json` and `last-errors.jsonl`.
 """
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fenchel_client.ledger import PartyLedger
 from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.ids import ClientId, RunId, check_run_id
-from fenchel_common.intercept import INTERCEPT
+from fenchel_common.model import Model, write_model
+from fenchel_common.model.folder import SUFFIX
 from fenchel_common.setup import PartyRun
 from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
 
 RUN: Final = ".run"
 FEATURES: Final = ".features.csv"
-MODEL: Final = ".model.npz"
+SCORES: Final = ".scores.csv"
 RELEASE: Final = ".release"
 LEDGER: Final = ".ledger.json"
-NOT_PREPARED: Final[Mapping[str, NDArray[np.float64]]] = {}
 
 
 class StateFolder:
@@ -37,6 +37,10 @@ class StateFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     def run(self, run: RunId) -> PartyRun | None:
         """The record of a run that is not over; None without one; `KeyFileError` if others can read the file."""
@@ -70,37 +74,21 @@ class StateFolder:
             return sum(1 for _ in csv.reader(lines)) - 1
 
     def model_path(self, run: RunId) -> Path:
-        return self._file(run, MODEL)
+        return self._file(run, SUFFIX)
 
-    def keep_model(
-        self,
-        run: RunId,
-        features: list[str],
-        weights: NDArray[np.float64],
-        figures: dict[str, float | None],
-        preparation: Mapping[str, NDArray[np.float64]] = NOT_PREPARED,
-        classes: tuple[str, ...] = (),
-    ) -> None:
-        """Stores the model; `figures` are P, D and the gap, and an unknown one is stored as NaN.
+    def keep_model(self, run: RunId, model: Model) -> None:
+        write_model(self.model_path(run), model)
 
-        With a `preparation`, the weights are those of prepared features and labels, and the file has what prepares
-        them. The weight of the constant feature is stored as the intercept of the model. With the names of `classes`,
-        weights are (m, classes), a column for each name.
-        """
-        arrays = {name: np.array(np.nan if value is None else value) for name, value in figures.items()}
-        arrays |= {"weights": weights, **preparation}
-        if classes:
-            arrays["classes"] = np.array(classes)
-        if INTERCEPT in features:
-            position = features.index(INTERCEPT)
-            arrays["intercept"] = weights[position] / preparation["scale"][position]
-            features = [name for name in features if name != INTERCEPT]
-            arrays |= {
-                name: np.delete(arrays[name], position, axis=0) for name in ("weights", "shift", "scale", "missing")
-            }
-        content = io.BytesIO()
-        np.savez(content, allow_pickle=False, features=np.array(features), **arrays)
-        write_private(self._file(run, MODEL), content.getvalue())
+    def scores_path(self, run: RunId) -> Path:
+        return self._file(run, SCORES)
+
+    def keep_scores(self, run: RunId, ids: Iterable[str], scores: Iterable[float]) -> None:
+        """Stores the scores of the rows for which this party has asked."""
+        content = io.StringIO()
+        rows = csv.writer(content, lineterminator="\n")
+        rows.writerow(("id", "score"))
+        rows.writerows(zip(ids, scores, strict=True))
+        write_private(self._file(run, SCORES), content.getvalue().encode())
 
     def release(self, run: RunId) -> bytes | None:
         """The release that the server got; None without one."""

@@ -5,8 +5,9 @@ second matrix for the second order would double the memory that a party needs, s
 matrix, a column at a time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.categories import Category, Vocabulary, expanded, expanded_names
 from fenchel_common.data.missingcells import missing_cells
 from fenchel_common.data.shard import Matrix, Shard
+from fenchel_common.objectives import squared_row_norms
 
 Positions = NDArray[np.int64]
 Entries = tuple[NDArray[np.int64], ...]
@@ -46,6 +48,8 @@ class PartyTable:
         The names of the columns of the matrix, in any order.
     categories
         Columns that are not features yet, in the order of the list. A run works with the table that `expanded` gives.
+    label_names, fills
+        As for `Shard`; of the party's own table, not of those that are made of it.
     """
 
     def __init__(
@@ -57,12 +61,15 @@ class PartyTable:
         *,
         categories: tuple[Category, ...] = (),
         weights: NDArray[np.float64] | None = None,
+        label_names: tuple[str, str] | None = None,
+        fills: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         """Takes over X, whose rows are in the order of `ids` and whose columns are sorted by name.
 
         The columns of a dense X must lie side by side in memory, so that rows can be moved a column at a time.
         """
         self.ids, self.features, self.y, self.categories, self.weights = ids, features, y, categories, weights
+        self.label_names, self.fills = label_names, fills
         self._X = X
         self._rows: Positions = np.arange(len(ids))
         """(n,) the position in the list of each row of the matrix."""
@@ -81,6 +88,8 @@ class PartyTable:
             None if shard.y is None else shard.y[order],
             categories=tuple(category.taken(order) for category in shard.categories),
             weights=None if shard.weights is None else shard.weights[order],
+            label_names=shard.label_names,
+            fills=shard.fills,
         )
 
     def feature_count(self, vocabulary: Vocabulary) -> int:
@@ -127,6 +136,17 @@ class PartyTable:
         """The number of missing cells of each feature, and of each category, that has any."""
         gaps = {category.column: category.missing for category in self.categories if category.missing}
         return missing_cells(self._X, sorted(self.features)) | gaps
+
+    def columns_from(self, limit: float) -> list[str]:
+        """The names of columns that have a value of at least this magnitude."""
+        X, names = self._X, sorted(self.features)
+        if isinstance(X, csr_array):
+            return [names[column] for column in np.unique(X.indices[np.abs(X.data) >= limit]).tolist()]
+        return [name for name, column in zip(names, X.T, strict=True) if (np.abs(column) >= limit).any()]
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """(n,) the squared length of the party's own part of each row, without categories."""
+        return squared_row_norms(self._X)
 
     def entries(self, layout: ClientLayout) -> Iterator[Entries]:
         """The index of entries that earlier parties give: into X or, if X is sparse, into its stored values.
@@ -181,11 +201,19 @@ class PartyTable:
 
 
 class OneClass(PartyTable):
-    """The rows of `table`, with the label +1 for samples of one class and −1 for all others."""
+    """The rows of `table`, with the label +1 for samples of one class and −1 for all others.
 
-    def __init__(self, table: PartyTable, name: str) -> None:
+    `problem` is the position of the class in the run. If samples have weights, `table` has those of each problem after
+    the label, and this table those of its own.
+    """
+
+    def __init__(self, table: PartyTable, name: str, problem: int) -> None:
         self.ids, self.features, self.sparse, self.weights = table.ids, table.features, table.sparse, None
-        self.y = None if table.y is None else one_against_rest(table.y, class_code(name))
+        self.y, code = table.y, class_code(name)
+        if table.y is not None and table.y.ndim == 1:
+            self.y = one_against_rest(table.y, code)
+        elif table.y is not None:
+            self.y = np.column_stack([one_against_rest(table.y[:, 0], code), table.y[:, 1 + problem]])
         self._table = table
 
     def matrix(self, layout: ClientLayout) -> Matrix:
@@ -199,8 +227,10 @@ def _by_name(shard: Shard, order: Positions) -> Matrix:
     """
     columns = np.argsort(np.array(shard.features, dtype=object), kind="stable")
     if isinstance(shard.X, csr_array):
-        sparse = csr_array(shard.X[order])
-        sparse.indices = np.argsort(columns).astype(sparse.indices.dtype)[sparse.indices]
+        rows = shard.X[order]
+        narrow = np.int32 if max(rows.nnz, *rows.shape) <= np.iinfo(np.int32).max else np.int64
+        position = np.argsort(columns).astype(narrow)
+        sparse = csr_array((rows.data, position[rows.indices], rows.indptr.astype(narrow)), shape=rows.shape)
         sparse.has_sorted_indices = False
         return sparse
     X = np.empty(shard.X.shape, order="F")

@@ -85,6 +85,12 @@ class BlockSum:
             pieces = _with_vector(pieces, vector)
         return BlockSum(pieces)
 
+    def overlaid_with(self, other: "BlockSum") -> "BlockSum":
+        """The sum on the blocks of both; the other's stand in place of those of this one."""
+        covered = frozenset(other.blocks)
+        kept = (piece.restricted_to(frozenset(piece.blocks) - covered) for piece in self.pieces)
+        return BlockSum((*(piece for piece in kept if piece is not None), *other.pieces))
+
     def on(self, blocks: Iterable[int]) -> BlockVector | None:
         """One vector on these blocks, all of which must be in the sum; None if `blocks` is empty."""
         chosen = tuple(blocks)
@@ -95,6 +101,19 @@ class BlockSum:
         order = {block: position for position, block in enumerate(block for part in found for block in part.blocks)}
         whole = BlockVector(tuple(order), join([part.vector for part in found]))
         return whole if whole.blocks == chosen else BlockVector(chosen, whole._selected([order[one] for one in chosen]))
+
+    def within(self, blocks: Iterable[int]) -> BlockVector | None:
+        """One vector on those of these blocks that are in the sum; None if there are none."""
+        known = frozenset(self.blocks)
+        return self.on(block for block in blocks if block in known)
+
+    def by_terms(self) -> list[BlockVector]:
+        """One vector for each number of terms, ascending, on all blocks that are sums of so many."""
+        found: dict[int, list[BlockVector]] = {}
+        for piece in self.pieces:
+            found.setdefault(piece.vector.terms, []).append(piece)
+        vectors = (BlockSum(tuple(found[terms])).whole() for terms in sorted(found))
+        return [vector for vector in vectors if vector is not None]
 
     def whole(self) -> BlockVector | None:
         """One vector on all blocks; None if there are none."""
@@ -123,9 +142,9 @@ def _with_vector(pieces: tuple[BlockVector, ...], vector: BlockVector) -> tuple[
     return (*result, new) if new is not None else tuple(result)
 
 
-def summed(vectors: Iterable[BlockVector | None]) -> dict[int, Vector]:
-    """For each block, in ascending order, the sum over the vectors that have it."""
-    return reduce(BlockSum.plus, map(BlockSum.of, vectors), BlockSum()).parts()
+def summed(vectors: Iterable[BlockVector | None]) -> BlockSum:
+    """For each block the sum over the vectors that have it."""
+    return reduce(BlockSum.plus, map(BlockSum.of, vectors), BlockSum())
 
 
 def summed_parts(given: Iterable[Mapping[int, Vector]]) -> dict[int, Vector]:

@@ -76,6 +76,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "stop.gap": GAP,
     "stop.rounds": ROUNDS,
     "stop.seconds": None,
+    "path": None,
     "release": None,
     "seed": None,
 }

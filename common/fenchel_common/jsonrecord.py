@@ -52,6 +52,27 @@ def from_json(kind: type[T], text: str) -> T:
     return from_mapping(kind, mapping)
 
 
+def read_mapping(text: str) -> dict[str, Any]:
+    """The mapping that a text of JSON has, not checked further; raises `StateDamaged` for a text without one."""
+    try:
+        mapping = json.loads(text)
+    except ValueError:
+        raise _damaged("it is not JSON") from None
+    if not isinstance(mapping, dict):
+        raise _damaged("it is not a mapping")
+    return mapping
+
+
+def number(value: object) -> float | None:
+    """A number as `jsonable` wrote it, one that is not finite included; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
 def jsonable(value: object) -> object:
     """The value with every number that is not finite replaced by its name."""
     if isinstance(value, float) and not math.isfinite(value):

@@ -174,21 +174,15 @@ class FederationLayout:
 
     def feature_positions(self, client: ClientId) -> dict[int, NDArray[np.int64]]:
         """For each feature block of the client: the positions of its features among the client's own features."""
-        own = self.client_features[client]
-        return {
-            block: np.searchsorted(own, self.feature_blocks[block].features) for block in self.feature_index.of(client)
-        }
+        position_of = np.empty(len(self.features), dtype=np.int64)
+        position_of[self.client_features[client]] = np.arange(len(self.client_features[client]))
+        return {block: position_of[self.feature_blocks[block].features] for block in self.feature_index.of(client)}
 
-    def feature_cohorts(self) -> dict[tuple[ClientId, ...], list[int]]:
+    def feature_cohorts(self) -> dict[tuple[ClientId, ...], NDArray[np.int64]]:
         """The features with exactly the same holders, by these holders; ordered by their first feature."""
-        holders: list[list[ClientId]] = [[] for _ in self.features]
-        for client in self.clients:
-            for feature in self.client_features[client]:
-                holders[int(feature)].append(client)
-        cohorts: dict[tuple[ClientId, ...], list[int]] = {}
-        for feature, held_by in enumerate(holders):
-            cohorts.setdefault(tuple(held_by), []).append(feature)
-        return cohorts
+        held = [self.client_features[client] for client in self.clients]
+        found = by_holders(held, count=len(self.features))
+        return {tuple(self.clients[holder] for holder in holders): own for holders, own in found.items()}
 
     @property
     def is_horizontal(self) -> bool:
@@ -246,9 +240,10 @@ class FederationLayout:
 
     def _cut_features(self) -> tuple[FeatureBlock, ...]:
         """The features in blocks of one cohort: a party that may see one feature of a block may see all."""
+        cohorts = {holders: frozen_int64(own, "features") for holders, own in self.feature_cohorts().items()}
         return tuple(
-            FeatureBlock(number, holders, frozen_int64(np.array(piece), "features"))
-            for number, (holders, piece) in enumerate(cut(self.feature_cohorts(), self.feature_slots))
+            FeatureBlock(number, holders, piece)
+            for number, (holders, piece) in enumerate(cut(cohorts, self.feature_slots))
         )
 
     def _check_names(self) -> None:
@@ -287,9 +282,26 @@ class FederationLayout:
             raise InvalidInput("sample_count: must equal the sum of the block sizes")
 
 
+def by_holders(held: Sequence[NDArray[np.int64]], *, count: int) -> dict[tuple[int, ...], NDArray[np.int64]]:
+    """The numbers from 0 to `count` − 1 that exactly the same parties hold, ascending, by these parties.
+
+    `held` has the numbers that each party holds; parties are named by their positions in it. The sets of parties are in
+    the order of their first numbers.
+    """
+    code, masks = np.zeros(count, dtype=np.int64), np.zeros((len(held), count), dtype=bool)
+    for mask, listed in zip(masks, held, strict=True):
+        mask[listed] = True
+        # Renumbered at each step, so that the codes stay below 2·count however many parties there are.
+        code = np.unique(2 * code + mask, return_inverse=True)[1]
+    order = np.argsort(code, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
+    groups = sorted((group for group in groups if len(group)), key=lambda group: int(group[0]))
+    return {tuple(np.flatnonzero(masks[:, group[0]]).tolist()): group for group in groups}
+
+
 def cut(
-    cohorts: Mapping[tuple[ClientId, ...], Sequence[int]], slots: int
-) -> Iterator[tuple[tuple[ClientId, ...], Sequence[int]]]:
+    cohorts: Mapping[tuple[ClientId, ...], NDArray[np.int64]], slots: int
+) -> Iterator[tuple[tuple[ClientId, ...], NDArray[np.int64]]]:
     """The members of each cohort in pieces of at most `slots`, each piece with its holders."""
     for holders, members in cohorts.items():
         for start in range(0, len(members), slots):

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from fenchel_common import jsonrecord
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.scoresums import ScoreFigures
 
 RMSE: Final = "rmse"
 """Of the figures of a round of regression: the root of the mean squared error, in the place of an accuracy.
@@ -28,7 +29,8 @@ class RoundMetrics:
     `figures` are further figures of the algorithm, by name; with several classes, `primal` and `dual` are means over
     the classes, `gap` is the largest one, and the figures have those of each class. `phases` are the round's phases
     in order; the server's round ledger adds them, an algorithm leaves them empty. A `closing` round only certifies
-    the model, and does not count towards the limit of rounds; the server's driver adds this.
+    the model, and does not count towards the limit of rounds; the server's driver adds this. `scores` say how well the
+    model predicts with which the round ends the run, or a leg of its path; `leg` is the number of that leg.
     """
 
     round: RoundId
@@ -45,6 +47,8 @@ class RoundMetrics:
     figures: Mapping[str, float] = field(default_factory=dict)
     phases: tuple[str, ...] = ()
     closing: bool = False
+    scores: ScoreFigures | None = None
+    leg: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -80,7 +84,8 @@ class RoundMetrics:
 class LastCertificate:
     """The figures of the last round that measured its model, and which round that was; all None if no round did.
 
-    `rmse` and `r2` take the place of `accuracy` in regression.
+    `rmse` and `r2` take the place of `accuracy` in regression. `scores` are figures of the same model, if the parties
+    have measured it.
     """
 
     round: RoundId | None = None
@@ -90,6 +95,7 @@ class LastCertificate:
     accuracy: float | None = None
     rmse: float | None = None
     r2: float | None = None
+    scores: ScoreFigures | None = None
 
 
 def last_certificate(rounds: Iterable[RoundMetrics]) -> LastCertificate:
@@ -106,4 +112,5 @@ def last_certificate(rounds: Iterable[RoundMetrics]) -> LastCertificate:
         accuracy=last.accuracy,
         rmse=last.figures.get(RMSE),
         r2=last.figures.get(R2),
+        scores=last.scores,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fenchel_common import defaults
@@ -18,12 +18,13 @@ from fenchel_common.algorithms.fitting import (
     check_precision,
     check_privacy,
     with_intercept,
+    with_path,
 )
+from fenchel_common.algorithms.outside import package_of
 from fenchel_common.algorithms.row_leak import check_row_leak
 from fenchel_common.algorithms.settings import (
     RUN_LEVEL,
     AlgorithmSettings,
-    PositiveFloat,
     Precision,
     PrivacyWord,
     StopRules,
@@ -33,83 +34,27 @@ from fenchel_common.errors import InvalidConfig
 from fenchel_common.privacy import CipherWord, Privacy
 from fenchel_common.ranges import RangeScale
 from fenchel_common.release import ReleaseNoise, checked_goal
+from fenchel_common.runsections import FeaturesConfig, KeyConfig, ReleaseConfig, RoundConfig, Section
+from fenchel_common.selection import LambdaPath
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
+SamplesWord = Literal["complete", "labelled", "impute"]
 MAX_TOML_BYTES = 1 << 20
 """A configuration is a page of text; a larger file was given by mistake."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class KeyConfig(_Section):
-    """The Paillier key of the run; `subgroup` keys decrypt faster under one more assumption.
-
-    With every cipher, and without any, blocks of vectors are as large as under a key of `bits` bits.
-    """
-
-    bits: Literal[2048, 3072] = defaults.KEY_BITS
-    kind: Literal["standard", "subgroup"] = defaults.KEY_KIND
-
-
-class RoundConfig(_Section):
-    """The rules for clients that are slow or gone.
-
-    Every phase ends after `deadline_s`. A round counts if at least the fraction `quorum` of the clients is connected
-    and answers. Otherwise it is tried again, `attempts` times in all, after waiting up to `wait_s` for clients to
-    return.
-    """
-
-    deadline_s: Annotated[float, Field(gt=0, le=86_400)] = defaults.DEADLINE_S
-    quorum: Annotated[float, Field(gt=0, le=1)] = defaults.QUORUM
-    attempts: Annotated[int, Field(ge=1, le=100)] = defaults.ATTEMPTS
-    wait_s: Annotated[float, Field(gt=0, le=604_800)] = defaults.WAIT_S
-
-
-class ReleaseConfig(_Section):
-    """Noise on the model that the server gets if the roster releases it: (ε, δ)-differential privacy of a sample.
-
-    `row_bound` is the greatest length ‖x_i‖ of a whole row. A party with a longer one does not take part.
-    """
-
-    epsilon: Annotated[float, Field(gt=0, le=50)]
-    delta: Annotated[float, Field(ge=1e-15, lt=1)]
-    row_bound: PositiveFloat
-
-
-class FeaturesConfig(_Section):
-    """How features are prepared, by encrypted sums over all holders of each feature.
-
-    `scale`: "standard" gives every feature the mean 0 and the standard deviation 1; "rms" divides by the root of the
-    mean square, which keeps zeros zero, for sparse tables; "minmax" brings values between 0 and 1; "quantile" gives the
-    median 0 and the distance 1 between the quartiles; "none" leaves values as they are. `missing`: a missing cell
-    gets the feature's "mean", or the run is one for tables without missing cells ("refuse"). `category_samples`: a
-    party tells the others of a value of a category only if so many of its own samples have it; all other values are
-    one feature. `indicators`: every column with missing cells at any party has a further feature, 1 where the cell is
-    missing. `intercept`: the model has an intercept, which is not regularised. `rows`: "unit" divides every whole row
-    by its length, after all else. `fewest_values`: extremes and quantiles are learnt only of features with so many
-    values, at all holders together.
-    """
-
-    scale: Literal["standard", "rms", "minmax", "quantile", "none"] = defaults.SCALE
-    missing: Literal["mean", "refuse"] = defaults.MISSING
-    category_samples: Annotated[int, Field(ge=5, le=1_000_000)] = defaults.CATEGORY_SAMPLES
-    indicators: bool = defaults.INDICATORS
-    intercept: bool = defaults.INTERCEPT
-    rows: Literal["none", "unit"] = defaults.ROWS
-    fewest_values: Annotated[int, Field(ge=10, le=1_000_000)] = defaults.FEWEST_VALUES
-
-
-class RunConfig(_Section):
+class RunConfig(Section):
     """The whole configuration of a run; `settings` are those of its algorithm.
 
-    `acknowledge_row_leak` lets a run at the level `paper` start although the server can work out rows in it, and
-    `acknowledge_extremes` one in which the holders of a feature learn values of single samples.
+    `package` is the package, with its version, that brings the algorithm, so that all parties have the same one; None
+    for a built-in algorithm. A file need not name it. `acknowledge_row_leak` lets a run at the level `paper` start
+    although the server can work out rows in it, and `acknowledge_extremes` one in which the holders of a feature learn
+    values of single samples.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     algorithm: str = defaults.ALGORITHM
+    package: str | None = None
     settings: dict[str, object] = Field(default_factory=dict)
     privacy: PrivacyWord = defaults.PRIVACY
     benchmark: bool = False
@@ -119,11 +64,12 @@ class RunConfig(_Section):
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
     overlap: Literal["error", "first"] = defaults.OVERLAP
-    samples: Literal["complete", "labelled", "impute"] = defaults.SAMPLES
+    samples: SamplesWord = defaults.SAMPLES
     features: FeaturesConfig | None = None
     precision: Precision = defaults.PRECISION
     round: RoundConfig = RoundConfig()
     stop: StopRules = StopRules()
+    path: LambdaPath | None = None
     release: ReleaseConfig | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
 
@@ -131,8 +77,27 @@ class RunConfig(_Section):
     @classmethod
     def _known_algorithm(cls, algorithm: str) -> str:
         if algorithm not in SETTINGS:
-            raise PydanticCustomError("algorithm", "use one of {known}", {"known": ", ".join(sorted(SETTINGS))})
+            raise PydanticCustomError(
+                "algorithm",
+                "not installed here; install the package that brings it, or use one of {known}",
+                {"known": ", ".join(sorted(SETTINGS))},
+            )
         return algorithm
+
+    @model_validator(mode="after")
+    def _package_is_installed(self) -> Self:
+        if self.package != (installed := package_of(self.algorithm)):
+            raise PydanticCustomError(
+                "package",
+                "package: the run has the algorithm {algorithm} of {package}, and here it is of {installed}; install "
+                "the same package and version everywhere",
+                {
+                    "algorithm": self.algorithm,
+                    "package": self.package or "Fenchel",
+                    "installed": installed or "Fenchel",
+                },
+            )
+        return self
 
     @model_validator(mode="after")
     def _plain_is_marked(self) -> Self:
@@ -159,6 +124,12 @@ class RunConfig(_Section):
                 "acknowledge_extremes = true if they may learn them, or use scale = 'standard'",
                 {"scale": self.range_scale},
             )
+        if self.release is not None and self.path is not None:
+            raise PydanticCustomError(
+                "release",
+                "the noise of [release] does not cover the choice of a regularisation; leave out [path], and give "
+                "settings.lambda",
+            )
         if self.release is not None and self.features is not None:
             raise PydanticCustomError(
                 "release",
@@ -167,11 +138,26 @@ class RunConfig(_Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _scores_are_masked(self) -> Self:
+        due = {"cipher": "masks", "samples": "complete", "overlap": "first", "features": None}
+        wrong = [name for name, value in due.items() if getattr(self, name) != value]
+        if not self.trains and wrong:
+            raise PydanticCustomError(
+                "scoring",
+                "a run with algorithm = 'scoring' needs cipher = 'masks', so that only the asking party can open the "
+                "scores, samples = 'complete', overlap = 'first' and no [features]; change: {wrong}",
+                {"wrong": ", ".join(wrong)},
+            )
+        return self
+
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], *, source: str = "the run's configuration") -> Self:
         """Checks a configuration and its algorithm's settings; `InvalidConfig` names the first field at fault."""
+        algorithm = values.get("algorithm")
+        package = package_of(algorithm) if isinstance(algorithm, str) else None
         try:
-            config = cls.model_validate(dict(values))
+            config = cls.model_validate({"package": package, **values})
         except ValidationError as error:
             raise InvalidConfig(f"{source}: {_explain(error)}") from None
         try:
@@ -207,8 +193,8 @@ class RunConfig(_Section):
             raise InvalidConfig(f"the recorded configuration: {_explain(error)}") from None
 
     def to_json(self) -> str:
-        """The whole configuration, defaults included."""
-        return self.model_dump_json()
+        """The whole configuration, defaults included; `package` and `path` only if there is one."""
+        return self.model_dump_json(exclude={name for name in ("package", "path") if getattr(self, name) is None})
 
     def digest(self) -> bytes:
         """SHA-256 of the whole configuration. Parties compare it to know that they take part in the same run."""
@@ -234,8 +220,17 @@ class RunConfig(_Section):
             settings = SETTINGS[self.algorithm].parse({**self.settings, **run_level})
         except InvalidConfig as error:
             raise InvalidConfig(f"settings.{error}") from None
+        if self.features is not None and self.features.intercept:
+            settings = with_intercept(settings)
+        if self.path is not None:
+            settings = with_path(settings, self.path, given=self.settings)
         check_precision(settings)
-        return with_intercept(settings) if self.features is not None and self.features.intercept else settings
+        return settings
+
+    @property
+    def trains(self) -> bool:
+        """Whether the run trains a model; otherwise it gives scores by one."""
+        return self.algorithm != "scoring"
 
     @property
     def prepares(self) -> bool:

@@ -40,6 +40,7 @@ from fenchel_common.identity.certificates import MAX_CERTIFICATE_BYTES
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.ranges import STEPS
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.scoresums import ScoreFigures
 
 INTRODUCTIONS_LABEL = b"fenchel/v1/introductions\x00"
 
@@ -279,12 +280,16 @@ class MomentSums:
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """The state from which a party's algorithm computes the weights of its features, and the last certificate."""
+    """The state from which a party's algorithm computes the weights of its features, and the last certificate.
+
+    `figures` say how well the model predicts, if the parties have measured it.
+    """
 
     state: bytes = field(repr=False)
     primal: float | None
     dual: float | None
     gap: float | None
+    figures: ScoreFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from fenchel_client.ledger import read_party_ledger
 from fenchel_client.statefolder import LEDGER
 from fenchel_common.errors import InvalidInput, UnknownRun
-from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction, Ledger, Sight, Tally, Visibility
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.counting import meaning_of
+from fenchel_server.rounds.outcome import outcome_of_record
 from fenchel_server.store import SqliteStore
 from fenchel_server.store.statedir import DATABASE_NAME
 
 SERVER = "server"
+CLASS_WORDS: Final = {
+    Visibility.INDIVIDUAL: "readable, of one party or one sample",
+    Visibility.AGGREGATE: "readable, of all together: the model, sums",
+    Visibility.PSEUDONYM: "stand-ins for samples, without names",
+    Visibility.CIPHERTEXT: "encrypted, and the server has no key",
+    Visibility.PUBLIC: "settings, names and sizes that all know",
+    Visibility.TRANSPORT: "bookkeeping",
+}
+"""For people: what the values of a class are."""
 
 Fields = Counter[str]
 """Values by the field that they were in."""
@@ -78,23 +88,25 @@ def party_account(ledger: Ledger, party: str) -> Account:
 def audit_of_server(state: Path, run: str | None) -> Audit:
     """The accounts of the server and of every party, from a server's state folder."""
     with SqliteStore.inspect(state) as store:
-        name = RunId(run or _only([record.run for record in store.runs()], state))
-        record, rounds = store.run(name), store.rounds(name)
+        record = store.find(run or _only([record.run for record in store.runs()], state))
+        rounds = store.rounds(record.run)
     ledger = Ledger.from_json(record.seen)
     for committed in rounds:
         ledger.add_all(Ledger.from_json(committed.seen))
     if not ledger.parties:
-        raise InvalidInput(f"run {name} has no ledger: nothing has crossed the wire in it, or it is older than ledgers")
-    config = RunConfig.from_json(record.config)
+        raise InvalidInput(
+            f"run {record.run} has no ledger: nothing has crossed the wire in it, or it is older than ledgers"
+        )
+    config, outcome = RunConfig.from_json(record.config), outcome_of_record(record, rounds)
     about = {
         "algorithm": config.algorithm,
         "privacy": config.privacy,
         "cipher": config.cipher if config.privacy.encrypts_samples else "none",
         "status": record.status.value,
-        "rounds": str(max(len(rounds) - 1, 0)),
+        "rounds": str(0 if outcome is None else outcome.rounds),
     }
     accounts = (server_account(ledger), *(party_account(ledger, party) for party in ledger.parties))
-    return Audit(name, accounts, about)
+    return Audit(record.run, accounts, about)
 
 
 def audit_of_party(state: Path, run: str | None) -> Audit:

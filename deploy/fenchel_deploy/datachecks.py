@@ -12,10 +12,14 @@ from fenchel_deploy.check import Check, Status
 def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check]:
     """The checks of the table in `path`, and of its labels and features against the run.toml in `run`."""
     # numpy, scipy and Arrow are loaded only where data is looked at
-    from numpy import ndarray
+    from numpy import arange
 
+    from fenchel_client.concessions import explained
+    from fenchel_client.consent import concessions_of
+    from fenchel_client.release import check_lengths
+    from fenchel_client.table import PartyTable
+    from fenchel_client.terms import check_data
     from fenchel_common.data.categories import listed_names
-    from fenchel_common.data.missingcells import check_prepared, missing_cells
     from fenchel_common.data.tables.source import load_shard
     from fenchel_common.runconfig import RunConfig
 
@@ -44,14 +48,16 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
         return
     try:
         config = RunConfig.from_toml(run)
-        if shard.y is not None:
-            config.algorithm_settings().check_labels(shard.y, shard.weights)
-        missing = missing_cells(shard.X, shard.features)
-        missing |= {category.column: category.missing for category in shard.categories if category.missing}
-        sparse = not isinstance(shard.X, ndarray)
-        check_prepared(missing, sparse=sparse, categories=shard.categories, config=config.features)
+        table = PartyTable.of(shard, arange(rows))
+        check_data(config, table)
+        if config.release is not None and kit is not None and kit.roster.release_model_to_server:
+            check_lengths(table.squared_lengths(), config.release.row_bound)
     except FenchelError as error:
         cure = "correct the table, or what shard.toml says of it, or [settings] and [features] in run.toml"
         yield Check("run", Status.FAIL, str(error), cure)
         return
     yield Check("run", Status.OK, f"run {config.name!r} can use this data: {config.algorithm}")
+    if asked := concessions_of(config):
+        options = " ".join(f"--accept {concession}" for concession in asked)
+        cure = f"if you agree to that, start the client with {options}"
+        yield Check("consent", Status.WARN, f"the run asks for less protection than usual: {explained(asked)}", cure)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,14 @@ from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
+from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelscaling import LabelScaling
-from fenchel_common.losses import LOSSES, Fit, Loss
+from fenchel_common.losses import Fit, Loss
 from fenchel_common.privacy import CipherWord, Privacy
-from fenchel_common.runconfig import FeaturesConfig, RunConfig
+from fenchel_common.ranges import RangeScale
+from fenchel_common.runconfig import RunConfig, SamplesWord
 from fenchel_deploy.reference import Optimum, Problems
-from fenchel_deploy.tablefolder import pooled, read_tables, scale_of
+from fenchel_deploy.tablefolder import label_settings, pooled, read_tables, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
@@ -43,12 +45,15 @@ Report = dict[str, Any]
 class DemonstrationOptions:
     """The choices of a demonstration. `local`, `h` and `classes` are HyFDCA's; `parameters` are other settings.
 
-    With `tables`, the parties are these, each with the table in its folder. Otherwise `dataset` is split over parties.
+    With `tables`, the parties are these, each with the table in its folder; `features` are settings of the run's
+    `[features]`, and `samples` says which samples are used. Otherwise `dataset` is split over parties.
     """
 
     algorithm: str = defaults.ALGORITHM
     dataset: str = "breast_cancer"
     tables: Mapping[str, Path] = field(default_factory=dict)
+    features: Mapping[str, object] = field(default_factory=dict)
+    samples: SamplesWord = defaults.SAMPLES
     grid: tuple[int, int] = (2, 2)
     columns: Literal["contiguous", "shuffled"] = "contiguous"
     split: Split = field(default_factory=Split)
@@ -99,6 +104,14 @@ class DemonstrationOptions:
         common = {"loss": self.loss, "lambda": self.lambda_, "participation": self.participation}
         return {**common, **own, **self.parameters}
 
+    @property
+    def preparation(self) -> dict[str, object]:
+        """What a run's file says of the samples and features of tables; nothing for a data set."""
+        if not self.tables:
+            return {}
+        extremes = self.features.get("scale") in get_args(RangeScale)
+        return {"features": dict(self.features), "samples": self.samples, "acknowledge_extremes": extremes}
+
     def parsed(self) -> AlgorithmSettings:
         """The algorithm's settings, checked."""
         return SETTINGS[self.algorithm].parse(self.settings)
@@ -145,8 +158,16 @@ class Demonstration:
         if not options.tables:
             return cls.of(load_dataset(options.dataset, options.classes), options)
         shards = read_tables(options.tables)
-        features = FeaturesConfig(scale=scale_of(shards))
-        return cls(_for_labels_of(shards, options), pooled(options.dataset, shards, features), shards)
+        known = SETTINGS[options.algorithm].parameters()
+        needed = {name: value for name, value in label_settings(shards, options.loss).items() if name in known}
+        chosen = replace(
+            options,
+            features={"scale": scale_of(shards), **options.features},
+            parameters={**needed, **options.parameters},
+        )
+        features = RunConfig.from_mapping({"name": "tables", **chosen.preparation}).features
+        assert features is not None, "tables are always prepared"
+        return cls(chosen, pooled(options.dataset, shards, features, samples=options.samples), shards)
 
     @classmethod
     def of(cls, dataset: Dataset, options: DemonstrationOptions) -> "Demonstration":
@@ -173,7 +194,12 @@ class Demonstration:
     def problems(self) -> Problems:
         settings = self.options.parsed()
         return Problems.of(
-            self.dataset.X, self.labels, loss=self.loss, lambda_=settings.lambda_, classes=settings.class_names
+            self.dataset.X,
+            self.labels,
+            loss=self.loss,
+            lambda_=settings.lambda_,
+            classes=settings.class_names,
+            intercept=INTERCEPT in self.dataset.features,
         )
 
     @cached_property
@@ -199,7 +225,7 @@ class Demonstration:
                 "round": {"deadline_s": defaults.DEMO_DEADLINE_S},
                 "stop": {"gap": gap, "rounds": options.rounds},
                 "seed": options.seed,
-                "features": {"scale": scale_of(self.shards)} if options.tables else None,
+                **options.preparation,
             }
         )
 
@@ -212,6 +238,7 @@ class Demonstration:
             "centralized_accuracy": best.accuracy,
             "centralized_rmse": best.rmse,
             "centralized_r2": best.r2,
+            "centralized_scores": (scores := self.problems.scores(self.optimum.w)) and jsonrecord.to_mapping(scores),
         }
 
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
@@ -244,18 +271,19 @@ class Demonstration:
 
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset = self.options, self.dataset
-        outcome = RunOutcome.from_mapping(ended["outcome"])
+        outcome, certificate = RunOutcome.from_mapping(ended["outcome"]), ended["outcome"]["certificate"]
         reached_primal, fit = self.problems.objective(weights), self._fit(weights)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
             "lambda": options.lambda_,
             "primal": reached_primal,
-            "dual": jsonrecord.jsonable(outcome.certificate.dual),
-            "gap": jsonrecord.jsonable(outcome.certificate.gap),
+            "dual": certificate["dual"],
+            "gap": certificate["gap"],
             "accuracy": fit.accuracy,
             "rmse": fit.rmse,
             "r2": fit.r2,
+            "scores": certificate["scores"],
             "rounds": outcome.rounds,
             "rtc_per_round": outcome.rtc_per_round,
             "clients": len(self.shards),
@@ -283,17 +311,6 @@ class Demonstration:
             return fit
         rmse, deviation = fit.rmse * self.label_scaling.scale, float(self.dataset.y.std())
         return Fit(rmse=rmse, r2=1.0 - (rmse / deviation) ** 2 if deviation > 0.0 else None)
-
-
-def _for_labels_of(shards: Mapping[str, Shard], options: DemonstrationOptions) -> DemonstrationOptions:
-    """The options with settings that the labels of tables need, unless the options name them."""
-    known = SETTINGS[options.algorithm].parameters()
-    weighted = any(shard.weights is not None for shard in shards.values())
-    numbers = options.loss in LOSSES and LOSSES[options.loss].regression
-    chosen: dict[str, object] = {"sample_weights": True} if weighted else {}
-    chosen |= {"target_scale": "standard"} if numbers else {}
-    needed = {name: value for name, value in chosen.items() if name in known}
-    return replace(options, parameters={**needed, **options.parameters})
 
 
 def _dealt_out(dataset: Dataset, options: DemonstrationOptions) -> list[Shard]:
@@ -326,7 +343,7 @@ def what_the_server_saw(options: DemonstrationOptions, dataset: Dataset) -> dict
         "rows, labels, sample ids": "never",
         "which rows parties share": "as pseudonyms",
         **({"whether labels of shared samples differ": "yes or no, once a party"} if samples_in_common else {}),
-        "feature names": f"as pseudonyms ({len(dataset.features)})",
+        "feature names": f"as pseudonyms ({len(set(dataset.features) - {INTERCEPT})})",
         **dict.fromkeys(profile.encrypted, hidden),
         **dict.fromkeys(profile.sealed, "ciphertext" if options.privacy.encrypts_features else "in clear, each round"),
         **profile.visible,

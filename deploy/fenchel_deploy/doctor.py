@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fenchel_common.errors import FenchelError
+from fenchel_common.model.folder import SUFFIX
 from fenchel_deploy.check import Check, Status
 from fenchel_deploy.logs import read_last_errors
 from fenchel_deploy.preflight import kit_checks
@@ -22,7 +23,7 @@ SHOWN_RUNS: Final = 10
 SHOWN_ERRORS: Final = 20
 PARTY_FILES: Final = {
     "runs under way": ".run",
-    "runs that ended with a model": ".model.npz",
+    "runs that ended with a model": SUFFIX,
     "runs with a ledger": ".ledger.json",
 }
 """The files of a party's state folder that are counted, by their ends."""

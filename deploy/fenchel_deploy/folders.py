@@ -5,9 +5,9 @@ DIRECTORY/shards/NAME.npz
 DIRECTORY/run.toml
 """
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed
+from fenchel_common.intercept import INTERCEPT
+from fenchel_common.model import Model
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.federation_file import Federation, PartyEntry, ServerEntry
 from fenchel_deploy.provision import provision
@@ -57,12 +59,12 @@ def run_toml(config: RunConfig) -> str:
     return tomli_w.dumps(config.model_dump(exclude_defaults=True, exclude_none=True))
 
 
-def whole_model(parts: Iterable[bytes], features: Sequence[str]) -> NDArray[np.float64]:
-    """The weights of `features`, from the contents of the parties' model files."""
-    weights: dict[str, float] = {}
-    for content in parts:
-        with np.load(io.BytesIO(content)) as part:
-            weights |= dict(zip(part["features"].tolist(), part["weights"].tolist(), strict=True))
+def whole_model(parts: Iterable[Model], features: Sequence[str]) -> NDArray[np.float64]:
+    """The weights of `features`, from the parts of the parties; the intercept is under its name."""
+    weights: dict[str, Any] = {}
+    for part in parts:
+        weights |= dict(zip(part.names, part.weights.tolist(), strict=True))
+        weights |= {} if part.intercept is None else {INTERCEPT: part.intercept.tolist()}
     if missing := [feature for feature in features if feature not in weights]:
         raise FederationFailed(f"no party got the weights of {', '.join(missing)}")
     return np.array([weights[feature] for feature in features])

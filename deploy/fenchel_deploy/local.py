@@ -12,7 +12,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -22,6 +24,8 @@ from numpy.typing import NDArray
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidInput
+from fenchel_common.model import read_model
+from fenchel_common.model.folder import SUFFIX
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.folders import kit_folder, lay_out, shard_file, whole_model
@@ -33,6 +37,8 @@ CORES_OF_LINEAR_ALGEBRA = "OPENBLAS_NUM_THREADS"
 
 class LocalFederation:
     """Starts and ends the processes of one federation; when the context ends, all of them have ended.
+
+    Server and clients also end if this process is killed.
 
     Parties that are in `tables` read their data from there. The shards of the others are written to files.
     `python` is the interpreter of the installation of Fenchel that is run, this one by default. `wan` is the network
@@ -63,24 +69,31 @@ class LocalFederation:
         self.clients: dict[str, subprocess.Popen[bytes]] = {}
         self.server: subprocess.Popen[bytes] | None = None
         self.relay: subprocess.Popen[bytes] | None = None
+        self._started: list[subprocess.Popen[bytes]] = []
         self.port = 0
         self._dialled_port = 0
         self._lay_out(shards, release_model_to_server=release_model_to_server)
 
     def __enter__(self) -> Self:
-        self.start_server()
-        if self._wan.relayed:
-            self.start_relay()
-        for name in self._names:
-            self.start_client(name)
+        try:
+            self.start_server()
+            if self._wan.relayed:
+                self.start_relay()
+            for name in self._names:
+                self.start_client(name)
+        except BaseException:
+            self._end_all()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in (self.server, self.relay, *self.clients.values()):
-            if process is not None:
-                _end(process)
+        self._end_all()
+
+    def _end_all(self) -> None:
+        for process in self._started:
+            _end(process)
 
     @property
     def state(self) -> Path:
@@ -132,15 +145,25 @@ class LocalFederation:
             yield json.loads(line)
 
     def wait(self) -> Mapping[str, int]:
-        """Waits until every process has ended by itself, and returns the exit codes by name."""
+        """Waits until every process has ended by itself, and returns the exit codes by name.
+
+        Clients whose server did not dismiss them look for it for ever: they are left out.
+        """
         assert self.server is not None
         codes = {"server": self.server.wait()}
-        return codes | {name: process.wait(EXIT_WAIT_S) for name, process in self.clients.items()}
+        latest_s = time.monotonic() + EXIT_WAIT_S
+        for name, process in self.clients.items():
+            with suppress(subprocess.TimeoutExpired):
+                codes[name] = process.wait(max(latest_s - time.monotonic(), 0.0))
+        return codes
 
     def model(self, features: Sequence[str]) -> NDArray[np.float64]:
         """The whole model in the order of `features`, made of the parts in the parties' folders."""
-        parts = (self._directory / "clients").glob("*/*.model.npz")
-        return whole_model((path.read_bytes() for path in parts), features)
+        return whole_model(map(read_model, self.models()), features)
+
+    def models(self, run: str = "*") -> list[Path]:
+        """The folders of the models that the parties have, of all runs or of one."""
+        return sorted((self._directory / "clients").glob(f"*/{run}{SUFFIX}"))
 
     def log(self, name: str) -> str:
         """The log that the server or a party has written so far; empty if there is none."""
@@ -164,10 +187,18 @@ class LocalFederation:
         self, verb: str, *arguments: list[str], name: str | None = None, stdout: int = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
         command = [self._python, "-m", "fenchel_deploy", verb, *(word for group in arguments for word in group)]
+        # Another installation may be too old for the option.
+        tied = self._python == sys.executable and verb != "relay"
         with (self._directory / "logs" / f"{name or verb}.log").open("ab") as log:
-            return subprocess.Popen(
-                command, stdout=stdout, stderr=log, stdin=subprocess.DEVNULL, env=environment_of(self._python)
+            process = subprocess.Popen(
+                [*command, "--until-input-ends"] if tied else command,
+                stdout=stdout,
+                stderr=log,
+                stdin=subprocess.PIPE if tied else subprocess.DEVNULL,
+                env=environment_of(self._python),
             )
+        self._started.append(process)
+        return process
 
 
 def environment_of(python: str) -> dict[str, str]:
@@ -182,5 +213,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.kill()
     process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()

@@ -9,6 +9,7 @@ is the one that is due.
 The server learns which pseudonyms are equal and the order in which a party lists them; it never sees an id.
 """
 
+from binascii import hexlify
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import NAMES, VOCABULARY
 from fenchel_common.wire.alignment import (
     ELEMENT_BYTES,
+    PSEUDONYM_BYTES,
     AlignmentMethod,
     Listing,
     TaggedList,
@@ -54,6 +56,7 @@ class AlignmentServer:
         seed: int,
         overlap: OverlapRule = OverlapRule.ERROR,
         samples: SampleRule = SampleRule.LABELLED,
+        all_take_part: bool = True,
     ) -> None:
         if not clients:
             raise InvalidInput("clients: an alignment needs at least one party")
@@ -65,6 +68,7 @@ class AlignmentServer:
         self._seed = seed
         self._overlap = overlap
         self._samples = samples
+        self._all_take_part = all_take_part
         self._step = 0
         self._listings: dict[ClientId, Listing] = {}
         self._lists: dict[ClientId, TaggedList] = {}
@@ -80,6 +84,7 @@ class AlignmentServer:
             seed=config.seed or 0,
             overlap=OverlapRule(config.overlap),
             samples=SampleRule(config.samples),
+            all_take_part=config.trains,
         )
 
     def vocabulary_request(self) -> PhaseRequest:
@@ -150,7 +155,7 @@ class AlignmentServer:
             Holding(
                 client=client,
                 pseudonyms=np.frombuffer(self._lists[client].elements, dtype=f"S{ELEMENT_BYTES}"),
-                features=self._listings[client].features,
+                features=np.frombuffer(hexlify(self._listings[client].features), dtype=f"S{2 * PSEUDONYM_BYTES}"),
                 has_labels=self._listings[client].has_labels,
             )
             for client in self._clients
@@ -162,6 +167,7 @@ class AlignmentServer:
             seed=self._seed,
             overlap=self._overlap,
             samples=self._samples,
+            all_take_part=self._all_take_part,
         )
 
 

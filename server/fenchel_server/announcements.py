@@ -18,7 +18,7 @@ Event = Mapping[str, object]
 def begins_event(record: RunRecord, last_round: RoundId | None) -> Event:
     """A server begins or continues to work on a run. Its key is known if an earlier server has ended its set-up."""
     config = RunConfig.from_json(record.config)
-    certified = config.algorithm_settings().profile.certified
+    settings = config.algorithm_settings()
     return {
         "event": "begins",
         "run": record.run,
@@ -29,8 +29,8 @@ def begins_event(record: RunRecord, last_round: RoundId | None) -> Event:
         "cipher": config.cipher_in_use,
         "key_bits": record.key_bits,
         "key_fingerprint": record.key_fingerprint,
-        "gap_target": config.stop.gap if certified else None,
-        "rounds_limit": config.stop.rounds,
+        "gap_target": config.stop.gap if settings.profile.certified else None,
+        "rounds_limit": settings.stop.rounds,
     }
 
 
@@ -70,6 +70,7 @@ def round_event(run: RunId, committed: RoundRecord, *, gap_target: float | None)
         "run": run,
         "round": metrics.round,
         "closing": metrics.closing,
+        "leg": metrics.leg,
         "primal": metrics.primal,
         "dual": metrics.dual,
         "gap": metrics.gap,

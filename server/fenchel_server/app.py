@@ -6,19 +6,20 @@ Events are mappings that can be written as JSON lines: `listening`, `begins`, `p
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from fenchel_common.dismissal import UnfitData
-from fenchel_common.errors import InvalidConfig, RecordConflict
+from fenchel_common.errors import InvalidConfig
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.announcements import begins_event, ended_event, parties_event, ready_event, round_event
 from fenchel_server.attendance import Attendance, WaitingNotice
 from fenchel_server.federationrun import FederationRun
+from fenchel_server.queue import check_roster, enqueue
 from fenchel_server.release import Release
 from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
@@ -26,17 +27,18 @@ from fenchel_server.rounds.driver import Driver, StillWaiting, Watcher
 from fenchel_server.rounds.events import AwaitClients, Broke, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.rounds.outcome import certificate_of
-from fenchel_server.rounds.transport import Listener
-from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store, new_run_id
+from fenchel_server.rounds.transport import Listener, Transport
+from fenchel_server.store import RoundRecord, RunRecord, RunStatus, SqliteStore, Store
 from fenchel_server.store.base import ENDED
 
-IDLE_LOOK_S = 1.0
+IDLE_LOOK_S = 0.5
 """How often a server without work looks for a queued run."""
 STOP_GRACE_S = 5.0
 FAREWELL_S = 30.0
 """How long a server without further runs waits for parties to dismiss: two of a client's longest pauses."""
 
 Announce = Callable[[Mapping[str, object]], None]
+Around = Callable[[Transport], Transport]
 
 log = logging.getLogger(__name__)
 
@@ -65,25 +67,27 @@ def serve(
     kit: Kit,
     state: Path,
     *,
-    config: RunConfig | None,
+    configs: Sequence[RunConfig],
     address: Address,
     listen: Listen,
     stay: bool,
     announce: Announce,
     results: Path | None = None,
     farewell_s: float = FAREWELL_S,
+    around: Around = lambda transport: transport,
 ) -> frozenset[RunStatus]:
-    """Works on the runs until none is left, or for ever with `stay`; returns how they ended, and the run of `config`.
+    """Works on the runs until none is left, or for ever with `stay`; returns how they ended, and those of `configs`.
 
-    If the run of `config` has ended already, its end is announced once more. At the end the server dismisses every
+    The end of a run of `configs` that has ended already is announced once more. At the end the server dismisses every
     party of the roster; it waits `farewell_s` for parties that are not attached. `results` is a folder for the figures
     of each run that ends. The models that parties release are written there too, or into the state folder if there is
     no such folder. A run uses one roster to its end: the one in the kit's folder when the server begins to work on it.
     `announce` gets the events; two threads may call it, because what the parties do is followed beside the run.
+    `around` may put something around the transport of each run, to see its phases.
     """
 
-    if config is not None and config.release is not None and not kit.roster.release_model_to_server:
-        raise InvalidConfig("release: the roster keeps the model from the server, so there is nothing to put noise on")
+    for config in configs:
+        check_roster(config, kit.roster)
 
     def tell(event: Mapping[str, object]) -> None:
         if results is not None and event["event"] == "ended":
@@ -97,34 +101,20 @@ def serve(
         transport = listen(kit_in_use, address=address)
         try:
             # After the server listens: a command that is refused leaves no queued run.
-            asked = enqueue(store, config) if config is not None else None
+            asked = enqueue(store, configs)
             listed = list(kit.roster.names)
             announce({"event": "listening", "address": str(address), "port": transport.port, "parties": listed})
-            if asked is not None and asked.status in ENDED:
-                tell(ended_event(asked))
+            for record in asked:
+                if record.status in ENDED:
+                    tell(ended_event(record))
             attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
             with attendance.on_record(store, lambda parties: announce(parties_event(parties))):
-                worked = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=results or state)
+                models = results or state
+                worked = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=models, around=around)
             _dismiss_all(kit_in_use, transport, tell, unfit=worked.unfit, farewell_s=farewell_s)
         finally:
             transport.stop(grace_s=STOP_GRACE_S)
-        ended = frozenset(worked.statuses)
-        return ended if asked is None else ended | {store.run(asked.run).status}
-
-
-def enqueue(store: Store, config: RunConfig) -> RunRecord:
-    """Puts a run on record; if there is a run of that name already, queues it again if it has stopped or failed."""
-    for record in store.runs():
-        if record.name != config.name:
-            continue
-        if record.config != config.to_json():
-            raise RecordConflict(
-                f"run {config.name!r} is on record here with another configuration; give the new one another name"
-            )
-        if record.status in (RunStatus.STOPPED, RunStatus.FAILED):
-            return store.requeue(record.run)
-        return record
-    return store.create_run(new_run_id(), name=config.name, config=config.to_json())
+        return frozenset(worked.statuses) | {store.run(record.run).status for record in asked}
 
 
 def _work(
@@ -136,6 +126,7 @@ def _work(
     *,
     stay: bool,
     models: Path,
+    around: Around,
 ) -> _Worked:
     worked = _Worked()
     idle = threading.Event()
@@ -147,7 +138,8 @@ def _work(
             watch = _watcher(store, record, transport, announce, worked)
             worked.unfit = {}
             announce(begins_event(record, store.last_round(record.run)))
-            worked.statuses.add(_drive(store, kit, transport, record, watch, still_waiting, models=models))
+            ended = _drive(store, kit, transport, record, watch, still_waiting, models=models, around=around)
+            worked.statuses.add(ended)
             announce(ended_event(store.run(record.run)))
         elif stay:
             idle.wait(IDLE_LOOK_S)
@@ -174,14 +166,22 @@ def _drive(
     still_waiting: StillWaiting,
     *,
     models: Path,
+    around: Around,
 ) -> RunStatus:
     config = RunConfig.from_json(record.config)
+    try:
+        check_roster(config, kit.look().roster)
+    except InvalidConfig as error:
+        # A submitted run is checked here: `fenchel runs submit` has no kit.
+        store.begin_attempt(record.run)
+        store.close_run(record.run, RunStatus.FAILED, reason=str(error))
+        return RunStatus.FAILED
     parts = FederationRun(config, kit.look().roster, certificate=lambda: certificate_of(store.rounds(record.run)))
     driver = Driver(
         record.run,
         parts,
         store=store,
-        transport=CountedTransport(MeasuredTransport(transport), config.algorithm_settings()),
+        transport=around(CountedTransport(MeasuredTransport(transport), config.algorithm_settings())),
         watch=watch,
         still_waiting=still_waiting,
         keep_model=lambda release: _keep_model(models, record.run, release),

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.errors import ResultRejected
 from fenchel_common.ids import ClientId
-from fenchel_common.layout import Block, BlockIndex, FederationLayout
+from fenchel_common.layout import Block, BlockIndex, FederationLayout, by_holders
 from fenchel_common.layoutroot import SALT_BYTES, OpenedCohort
 from fenchel_common.layoutroot import Cohort as BlockCohort
-from fenchel_server.holdings import Cohort, Holding, SortedCohorts
+from fenchel_server.holdings import Cohort, HeldFeatures, Holding, SortedCohorts
 from fenchel_server.samplerule import SampleRule
 from fenchel_server.tablechecks import check_all_take_part, check_linked, check_no_overlap, left_out_notes
 
@@ -54,27 +54,31 @@ def lay_out(
     seed: int,
     overlap: OverlapRule,
     samples: SampleRule = SampleRule.LABELLED,
+    all_take_part: bool = True,
 ) -> Alignment:
     """Checks that the holdings, in roster order, make one table, and divides the table into blocks.
+
+    Unless `all_take_part`, there may be parties of which no sample is used.
 
     Raises `AlignmentError` if they do not, `ResultRejected` if a party lists a sample twice.
     """
     numbers = _sample_numbers(holdings)
-    every = _cohorts(numbers)
-    check_linked(holdings, every)
-    cohorts = _sorted_by_use(holdings, every, samples)
+    every, features = _cohorts(numbers), HeldFeatures.of(holdings)
+    check_linked(holdings, features, every)
+    cohorts = _sorted_by_use(holdings, features, every, samples)
     if overlap is OverlapRule.ERROR:
-        check_no_overlap(holdings, cohorts.used)
-    check_all_take_part(holdings, cohorts)
+        check_no_overlap(holdings, features, cohorts.used)
+    if all_take_part or not cohorts.used:
+        check_all_take_part(holdings, cohorts)
 
     random = np.random.default_rng([seed, 0, _SHUFFLE_STREAM])
     shuffled = [Cohort(cohort.holders, random.permutation(cohort.samples)) for cohort in cohorts.used]
-    federation = _federation_layout(holdings, shuffled, slots=slots, feature_slots=feature_slots)
+    federation = _federation_layout(holdings, features, shuffled, slots=slots, feature_slots=feature_slots)
     slot_of = np.full(sum(len(cohort.samples) for cohort in every), _UNLABELLED)
     for cohort in cohorts.incomplete:
         slot_of[cohort.samples] = _INCOMPLETE
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
-    cuts = _ignored(holdings, federation)
+    cuts = _ignored(features, federation)
     opened = _opened_cohorts(federation)
     clients = {
         holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
@@ -98,26 +102,12 @@ def _sample_numbers(holdings: Sequence[Holding]) -> list[NDArray[np.int64]]:
 
 def _cohorts(numbers: Sequence[NDArray[np.int64]]) -> list[Cohort]:
     """The cohorts, ordered by their holders; within one, samples in order of first mention."""
-    count = 1 + max(int(listed.max()) for listed in numbers)
-    cohort_of = np.zeros(count, dtype=np.int64)
-    masks = []
-    for listed in numbers:
-        mask = np.zeros(count, dtype=bool)
-        mask[listed] = True
-        masks.append(mask)
-        # Renumbered at each step, so that the codes stay below 2·count however many parties there are.
-        cohort_of = np.unique(2 * cohort_of + mask, return_inverse=True)[1]
-    by_cohort = np.argsort(cohort_of, kind="stable")
-    starts = np.flatnonzero(np.diff(cohort_of[by_cohort])) + 1
-    cohorts = [
-        Cohort(tuple(position for position, mask in enumerate(masks) if mask[samples[0]]), samples)
-        for samples in np.split(by_cohort, starts)
-    ]
-    return sorted(cohorts, key=lambda cohort: cohort.holders)
+    found = by_holders(numbers, count=1 + max(int(listed.max()) for listed in numbers))
+    return [Cohort(holders, samples) for holders, samples in sorted(found.items(), key=lambda pair: pair[0])]
 
 
 def _federation_layout(
-    holdings: Sequence[Holding], cohorts: Sequence[Cohort], *, slots: int, feature_slots: int
+    holdings: Sequence[Holding], features: HeldFeatures, cohorts: Sequence[Cohort], *, slots: int, feature_slots: int
 ) -> FederationLayout:
     blocks: list[Block] = []
     for cohort in cohorts:
@@ -125,18 +115,14 @@ def _federation_layout(
         for start in range(0, len(cohort.samples), slots):
             size = min(slots, len(cohort.samples) - start)
             blocks.append(Block(id=len(blocks), size=size, holders=holders))
-    features = tuple(sorted({feature for holding in holdings for feature in holding.features}))
-    index = {feature: position for position, feature in enumerate(features)}
     return FederationLayout(
         clients=tuple(holding.client for holding in holdings),
         sample_count=sum(len(cohort.samples) for cohort in cohorts),
         slots=slots,
         feature_slots=feature_slots,
         blocks=tuple(blocks),
-        features=features,
-        client_features={
-            holding.client: np.array(sorted(index[feature] for feature in holding.features)) for holding in holdings
-        },
+        features=features.names,
+        client_features={holding.client: own for holding, own in zip(holdings, features.held, strict=True)},
         label_holders=frozenset(holding.client for holding in holdings if holding.has_labels),
     )
 
@@ -192,39 +178,36 @@ def _block_cohorts(index: BlockIndex, *, features: bool) -> list[BlockCohort]:
     ]
 
 
-def _ignored(holdings: Sequence[Holding], federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:
+def _ignored(features: HeldFeatures, federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:
     """For each party, the features that an earlier holder of the same blocks has too, with these blocks."""
-    position_of = {holding.client: position for position, holding in enumerate(holdings)}
-    features = [frozenset(holding.features) for holding in holdings]
-    position_in = [{name: position for position, name in enumerate(sorted(holding.features))} for holding in holdings]
+    position_of = {client: position for position, client in enumerate(federation.clients)}
     blocks_by_holders: dict[tuple[ClientId, ...], list[int]] = {}
     for block in federation.blocks:
         blocks_by_holders.setdefault(block.holders, []).append(block.id)
-    cuts: list[dict[tuple[str, ...], list[int]]] = [{} for _ in holdings]
+    cuts: list[dict[bytes, list[int]]] = [{} for _ in features.held]
     for holders, block_ids in blocks_by_holders.items():
-        taken: frozenset[str] = frozenset()
-        for position in (position_of[holder] for holder in holders):
-            twice = tuple(sorted(features[position] & taken))
-            if twice:
-                cuts[position].setdefault(twice, []).extend(block_ids)
-            taken |= features[position]
+        positions = [position_of[holder] for holder in holders]
+        for number, position in enumerate(positions):
+            twice = np.flatnonzero(features.together(positions[:number])[features.held[position]])
+            if len(twice):
+                cuts[position].setdefault(twice.tobytes(), []).extend(block_ids)
     return [
         tuple(
-            IgnoredFeatures(features=np.array([own[name] for name in names]), block_ids=np.array(ids))
-            for names, ids in cut.items()
+            IgnoredFeatures(features=np.frombuffer(twice, dtype=np.int64), block_ids=np.array(ids))
+            for twice, ids in cut.items()
         )
-        for own, cut in zip(position_in, cuts, strict=True)
+        for cut in cuts
     ]
 
 
-def _sorted_by_use(holdings: Sequence[Holding], cohorts: Sequence[Cohort], rule: SampleRule) -> SortedCohorts:
+def _sorted_by_use(
+    holdings: Sequence[Holding], features: HeldFeatures, cohorts: Sequence[Cohort], rule: SampleRule
+) -> SortedCohorts:
     found = SortedCohorts([], [], [])
-    every = frozenset().union(*(holding.features for holding in holdings))
     for cohort in cohorts:
-        holders = [holdings[position] for position in cohort.holders]
-        if not any(holder.has_labels for holder in holders):
+        if not any(holdings[position].has_labels for position in cohort.holders):
             found.unlabelled.append(cohort)
-        elif rule is SampleRule.COMPLETE and len(every) > len({name for one in holders for name in one.features}):
+        elif rule is SampleRule.COMPLETE and not features.together(cohort.holders).all():
             found.incomplete.append(cohort)
         else:
             found.used.append(cohort)

@@ -56,6 +56,7 @@ class FederationRun:
                     primal=certificate.primal,
                     dual=certificate.dual,
                     gap=certificate.gap,
+                    figures=certificate.scores,
                 )
             )
             for client in layout.clients

@@ -6,7 +6,7 @@ The server itself compares nothing. `fenchel_client.labels` says what a mark is 
 from collections.abc import Mapping
 from functools import partial
 
-from fenchel_common.blocks import check_fresh, joined, summed
+from fenchel_common.blocks import check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput, LabelsDiffer
 from fenchel_common.ids import ClientId
@@ -51,7 +51,7 @@ def label_tasks(results: Mapping[ClientId, LayoutResult], record: bytes) -> dict
     sums = summed(given.values())
     tasks = {}
     for client, marks in given.items():
-        own = joined(marks.blocks, sums)
+        own = sums.on(marks.blocks)
         assert own is not None, "marks have at least one block"
         tasks[client] = label_sums_to_bytes(own, record)
     return tasks

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from fenchel_common.blocks import check_fresh, joined, summed
+from fenchel_common.blocks import check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import total
 from fenchel_common.errors import InvalidInput
@@ -25,14 +25,14 @@ def read_moments(
     ones; in a run that learns of labels, it has their moments if and only if the party has labels. It has neither
     preparation nor marks. Raises `ResultRejected`.
     """
-    learns = config.algorithm_settings().label_rules.learns
+    rules = config.algorithm_settings().label_rules
     return {
         client: read_or_reject(
             client,
             partial(
                 _moments,
                 blocks=() if config.features is None else layout.feature_index.shared_of(client),
-                labels=learns and client in layout.label_holders,
+                problems=rules.problems if rules.learns and client in layout.label_holders else 0,
                 slots=layout.feature_slots,
                 key=key,
             ),
@@ -42,7 +42,7 @@ def read_moments(
     }
 
 
-def _moments(data: bytes, *, blocks: tuple[int, ...], labels: bool, slots: int, key: RunKey) -> LayoutResult:
+def _moments(data: bytes, *, blocks: tuple[int, ...], problems: int, slots: int, key: RunKey) -> LayoutResult:
     result = layout_result_from_bytes(data, blocks=(), slots=slots, key=key, feature_blocks=frozenset(blocks))
     if result.preparation or result.marks is not None:
         raise InvalidInput("preparation, marks: are due once the features are prepared")
@@ -50,9 +50,9 @@ def _moments(data: bytes, *, blocks: tuple[int, ...], labels: bool, slots: int, 
         raise InvalidInput("moments: must be there if and only if another party holds the same features")
     for vector in result.moments:
         check_fresh(vector, blocks, "moments")
-    if (result.label_moments is not None) != labels:
+    if (0 if result.label_moments is None else result.label_moments.length) != MOMENT_FIELDS * problems:
         raise InvalidInput(
-            "label_moments: must be there if and only if the party has labels and the run learns of them"
+            "label_moments: must be those of each problem if the party has labels and the run learns of them, else none"
         )
     if result.label_moments is not None and result.label_moments.terms != 1:
         raise InvalidInput("label_moments: must be freshly encrypted, not a sum")
@@ -70,7 +70,7 @@ def moment_tasks(results: Mapping[ClientId, LayoutResult], record: bytes) -> dic
     all_labels = total(of_labels) if of_labels else None
     tasks = {}
     for client, result in results.items():
-        own = [joined(vector.blocks, parts) for vector, parts in zip(result.moments, sums, strict=False)]
+        own = [added.on(vector.blocks) for vector, added in zip(result.moments, sums, strict=False)]
         features = tuple(one for one in own if one is not None)
         labels = None if result.label_moments is None else all_labels
         tasks[client] = moment_sums_to_bytes(MomentSums(features, labels, record))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from fenchel_common.blocks import check_fresh, joined, summed
+from fenchel_common.blocks import check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
@@ -53,6 +53,6 @@ def count_tasks(results: Mapping[ClientId, LayoutResult], record: bytes) -> dict
     sums = [summed(vectors) for vectors in zip(*(one.counts for one in results.values() if one.counts), strict=True)]
     tasks = {}
     for client, result in results.items():
-        own = [joined(vector.blocks, parts) for vector, parts in zip(result.counts, sums, strict=False)]
+        own = [added.on(vector.blocks) for vector, added in zip(result.counts, sums, strict=False)]
         tasks[client] = count_sums_to_bytes([one for one in own if one is not None], record)
     return tasks

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from fenchel_common.blocks import check_fresh, joined, summed
+from fenchel_common.blocks import check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
@@ -46,6 +46,6 @@ def length_tasks(results: Mapping[ClientId, LayoutResult], record: bytes) -> dic
     """For each party the sums over all holders of its samples; `record` is that of the phase before."""
     sums = summed([result.lengths for result in results.values() if result.lengths is not None])
     return {
-        client: length_sums_to_bytes(None if result.lengths is None else joined(result.lengths.blocks, sums), record)
+        client: length_sums_to_bytes(None if result.lengths is None else sums.on(result.lengths.blocks), record)
         for client, result in results.items()
     }

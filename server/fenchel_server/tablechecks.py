@@ -7,45 +7,47 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Final
 
+import numpy as np
+
 from fenchel_common.dismissal import MAX_UNFIT_FEATURES, Misfit, UnfitData
 from fenchel_common.errors import AlignmentError
-from fenchel_common.intercept import INTERCEPT_PSEUDONYM
-from fenchel_server.holdings import Cohort, Holding, SortedCohorts
+from fenchel_common.layout import by_holders
+from fenchel_server.holdings import Cohort, HeldFeatures, Holding, SortedCohorts
 
 _NAMES_SHOWN: Final = 5
 
 
-def check_linked(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
+def check_linked(holdings: Sequence[Holding], features: HeldFeatures, cohorts: Sequence[Cohort]) -> None:
     """Refuses parties without common samples or features; nearly always they write the same ids differently."""
     alone = {cohort.holders[0] for cohort in cohorts if len(cohort.holders) == 1}
     alone -= {position for cohort in cohorts if len(cohort.holders) > 1 for position in cohort.holders}
-    features = {frozenset(holding.features) - {INTERCEPT_PSEUDONYM} for holding in holdings}
-    if len(alone) == len(holdings) and len(features) > 1:
+    different = {features.without_intercept(position).tobytes() for position in range(len(holdings))}
+    if len(alone) == len(holdings) and len(different) > 1:
         raise AlignmentError(
             "no two parties hold a common sample, yet they hold different features: check that all parties write "
             "sample ids in the same way (a horizontal federation needs the same features at every party)",
-            unfit=_without_common_samples(holdings, alone),
+            unfit=_without_common_samples(holdings, features, alone),
         )
-    groups = _joined([set(cohort.holders) for cohort in cohorts] + _parties_by_feature(holdings))
+    groups = _joined([set(cohort.holders) for cohort in cohorts] + _parties_by_feature(features))
     if len(groups) > 1:
         sides = " | ".join(_parties(holdings, group) for group in groups)
         raise AlignmentError(
             f"the parties fall into groups without a common sample or feature: {sides}; check that all parties "
             "write sample ids in the same way",
-            unfit=_without_common_samples(holdings, alone or range(len(holdings))),
+            unfit=_without_common_samples(holdings, features, alone or range(len(holdings))),
         )
 
 
-def check_no_overlap(holdings: Sequence[Holding], cohorts: Sequence[Cohort]) -> None:
+def check_no_overlap(holdings: Sequence[Holding], features: HeldFeatures, cohorts: Sequence[Cohort]) -> None:
     """Refuses a feature of a sample that two parties hold."""
     problems = []
     twice_at: dict[int, set[str]] = {}
     for (first, one), (second, other) in combinations(enumerate(holdings), 2):
-        twice = sorted((set(one.features) & set(other.features)) - {INTERCEPT_PSEUDONYM})
-        if not twice:
-            continue
         count = sum(len(cohort.samples) for cohort in cohorts if {first, second} <= set(cohort.holders))
-        if count:
+        if not count:
+            continue
+        own, others = (features.without_intercept(position) for position in (first, second))
+        if twice := features.named(np.intersect1d(own, others, assume_unique=True)):
             problems.append(
                 f"{one.client} and {other.client} both hold {_enumeration(twice)} of the same {count} samples"
             )
@@ -91,27 +93,27 @@ def left_out_notes(holdings: Sequence[Holding], cohorts: SortedCohorts) -> tuple
     return tuple(notes)
 
 
-def _without_common_samples(holdings: Sequence[Holding], positions: Iterable[int]) -> dict[str, UnfitData]:
+def _without_common_samples(
+    holdings: Sequence[Holding], features: HeldFeatures, positions: Iterable[int]
+) -> dict[str, UnfitData]:
     """For each of these parties, some of its features that not every party has."""
-    everywhere = frozenset.intersection(*(frozenset(holding.features) for holding in holdings))
-    return {
-        holdings[position].client: UnfitData(
-            Misfit.NO_COMMON_SAMPLE, _some(set(holdings[position].features) - everywhere)
-        )
-        for position in positions
-    }
+    everywhere = np.bincount(np.concatenate(features.held)) == len(holdings)
+    unfit: dict[str, UnfitData] = {}
+    for position in positions:
+        own = features.held[position]
+        some = features.named(own[~everywhere[own]][:MAX_UNFIT_FEATURES])
+        unfit[holdings[position].client] = UnfitData(Misfit.NO_COMMON_SAMPLE, tuple(some))
+    return unfit
 
 
 def _some(features: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(features)[:MAX_UNFIT_FEATURES])
 
 
-def _parties_by_feature(holdings: Sequence[Holding]) -> list[set[int]]:
-    holders: dict[str, set[int]] = {}
-    for position, holding in enumerate(holdings):
-        for feature in set(holding.features) - {INTERCEPT_PSEUDONYM}:
-            holders.setdefault(feature, set()).add(position)
-    return [set(group) for group in {frozenset(group) for group in holders.values()}]
+def _parties_by_feature(features: HeldFeatures) -> list[set[int]]:
+    """The sets of parties that hold the same feature, but for the constant one."""
+    own = [features.without_intercept(party) for party in range(len(features.held))]
+    return [set(holders) for holders in by_holders(own, count=len(features.names)) if holders]
 
 
 def _joined(links: Sequence[set[int]]) -> list[list[int]]:

@@ -3,9 +3,12 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,6 +68,28 @@ def test_any_algorithm_and_split_trains_and_its_own_figures_are_in_the_report(im
     report = json.loads(stdout)
     assert (report["algorithm"], report["privacy"], report["clients"]) == ("fedsgm", "sealed", 4)
     assert {"objective", "constraint"} <= report["figures"].keys()
+
+
+def test_a_page_beside_the_federation_answers_whoever_has_its_token(image: str, docker_engine: Any) -> None:
+    process, name, _ = started(image, docker_engine, "--grid", "2x1", "--dashboard")
+    try:
+        assert process.stderr is not None
+        told = next(event for line in process.stderr if (event := json.loads(line))["event"] == "dashboard")
+        untrusting = ssl.create_default_context()
+        untrusting.check_hostname, untrusting.verify_mode = False, ssl.CERT_NONE
+        asked = urllib.request.Request(f"{told['address']}api/runs")  # noqa: S310 its address is printed by the command
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(asked, context=untrusting)  # noqa: S310
+        asked.add_header("Authorization", f"Bearer {told['token']}")
+        with urllib.request.urlopen(asked, context=untrusting) as answer:  # noqa: S310
+            assert json.load(answer)["runs"][0]["status"] in ("queued", "running")
+        page = docker_engine.containers.get(f"{name}-dashboard")
+        assert {mount["Destination"] for mount in page.attrs["Mounts"]} == {"/kit", "/state"}
+        assert page.attrs["HostConfig"]["PortBindings"]["8440/tcp"][0]["HostIp"] == "127.0.0.1"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert remains(docker_engine, name) == []
 
 
 def started(image: str, engine: Any, *arguments: str) -> tuple[subprocess.Popen[str], str, list[Any]]:

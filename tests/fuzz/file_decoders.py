@@ -15,11 +15,14 @@ from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Certificate, Role, Roster
 from fenchel_common.identity.kit import SETTINGS_FILE, KitSettings, read_settings
+from fenchel_common.model import model_from_files
+from fenchel_common.model.folder import RECORD_FILE, SUMS_FILE, WEIGHTS_FILE, files_of, sums_of
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.federation_file import EXAMPLE, Federation
 from fuzz.decoder import BYTES_BY_INPUT_BYTE, Decoder
 from fuzz.wire_decoders import federation
 from support.keys import private_key
+from support.models import small_model
 from support.tablefiles import CLINIC, DECLARED
 
 SEMICOLONS = b'id;a;b\n1;2.5;x\n2;3;"x"\n3;4;x\n'
@@ -80,6 +83,18 @@ def _shards() -> tuple[bytes, ...]:
     return (*encoded, loose.getvalue())
 
 
+def _model(name: str) -> Decoder:
+    """The decoder of one file of a model's folder, whose digests are right."""
+    files = files_of(small_model(intercept="held"))
+    del files[SUMS_FILE]
+
+    def read(data: bytes) -> object:
+        altered = files | {name: data}
+        return model_from_files(altered | {SUMS_FILE: sums_of(altered)}, source="fuzz")
+
+    return Decoder(f"model_from_files of {name}", read, (files[name],), bytes_by_input_byte=16 * DEFLATE_RATIO)
+
+
 def _settings(path: Path) -> KitSettings:
     return read_settings(path.parent)
 
@@ -114,5 +129,7 @@ def file_decoders() -> list[Decoder]:
         _of_file("kit.read_settings", _settings, *settings, file=SETTINGS_FILE),
         _of_file("Declaration.from_toml", Declaration.from_toml, DECLARED.encode(), file="declaration.toml"),
         _of_file("load_shard of a CSV file", load_shard, CLINIC.encode(), SEMICOLONS, file="fuzz.csv"),
+        _model(RECORD_FILE),
+        _model(WEIGHTS_FILE),
         _of_file("Shard.load", Shard.load, *_shards(), file="shard.npz", bytes_by_input_byte=16 * DEFLATE_RATIO),
     ]

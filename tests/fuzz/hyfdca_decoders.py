@@ -31,13 +31,23 @@ from fenchel_common.wire import (
     hyfdca_snapshot,
     records,
     scope,
+    scorefigures,
 )
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
 from support.problems import problem
 from support.simulation import Simulation
 
-MODULES = (hyfdca, hyfdca_records, hyfdca_snapshot, corrective, corrective_classes, corrective_snapshot, scope)
+MODULES = (
+    hyfdca,
+    hyfdca_records,
+    hyfdca_snapshot,
+    corrective,
+    corrective_classes,
+    corrective_snapshot,
+    scope,
+    scorefigures,
+)
 CLASSES = (0, 1, 2)
 METHODS = ("paper", "corrective", "classes")
 """Values of `local`, and corrective steps of several classes."""
@@ -63,7 +73,7 @@ def _decoders_of(module: ModuleType) -> Iterator[Callable[..., Any]]:
 
 @functools.lru_cache(maxsize=4)
 def _run(method: str, level: str) -> Simulation:
-    """A few rounds of a small federation, in which one party was absent for one."""
+    """A few rounds of a small federation, in which one party was absent for one; the last one ends the run."""
     case = problem(rows=40, columns=8, lambda_=0.05)
     chosen: dict[str, object] = {"lambda": case.lambda_, "privacy": level, "certificate_every": 2}
     data = case.data
@@ -80,6 +90,7 @@ def _run(method: str, level: str) -> Simulation:
     run.round()
     run.round(available=run.names - {first})
     run.round()
+    run.round(closing=True)
     return run
 
 

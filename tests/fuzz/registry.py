@@ -7,6 +7,8 @@ from fuzz.decoder import Decoder
 from fuzz.file_decoders import file_decoders
 from fuzz.hyfdca_decoders import hyfdca_decoders
 from fuzz.record_decoders import record_decoders
+from fuzz.scoring_decoders import scoring_decoders
+from fuzz.state_decoders import state_decoders
 from fuzz.stream_decoders import stream_decoders
 from fuzz.wire_decoders import alignment_decoders, label_decoders, setup_decoders, vector_decoders
 
@@ -22,7 +24,9 @@ def decoders() -> dict[str, Decoder]:
         *setup_decoders(),
         *averaging_decoders(),
         *hyfdca_decoders(),
+        *scoring_decoders(),
         *file_decoders(),
+        *state_decoders(),
         *stream_decoders(),
     ]
     named = {decoder.name: decoder for decoder in made}

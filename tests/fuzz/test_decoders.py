@@ -16,6 +16,8 @@ from fuzz.vectors import Vector, vectors
 
 INPUTS = 20_000
 SEED = 20260101
+TABLE_OF_22_BYTES = b'id;a;b\n1;2.5;x\n2;=;"x"'
+"""Read first of all inputs, it took 24 MB: the modules of its reader."""
 DECODER_NAME = re.compile(r"[a-z]\w*_from_(bytes|proto)")
 
 
@@ -61,6 +63,14 @@ def test_an_input_that_once_broke_a_decoder_is_refused_by_its_error(vector: Vect
         assert try_memory(decoders()[vector.decoder], vector.data) is False
         with pytest.raises(vector.refused_as):
             decoders()[vector.decoder].read(vector.data)
+
+
+def test_a_small_table_takes_little_memory_once_its_reader_is_imported() -> None:
+    reader = decoders()["load_shard of a CSV file"]
+    warm_up([reader])
+    with guarded():
+        rewind()
+        assert try_memory(reader, TABLE_OF_22_BYTES) is True
 
 
 def breaks(data: bytes) -> object:

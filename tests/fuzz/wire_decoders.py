@@ -32,6 +32,7 @@ from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.scoresums import CalibrationRow, ScoreFigures
 from fenchel_common.setup import (
     GroupKey,
     Introduction,
@@ -48,7 +49,6 @@ from fenchel_common.setup import (
 from fenchel_common.wire import (
     alignment,
     arrays,
-    block_states,
     blocks,
     ceremony,
     frames,
@@ -115,13 +115,6 @@ def vector_decoders() -> list[Decoder]:
             vectors_pb2.Vector,
         ),
         Decoder(
-            "block_states.block_states_from_proto",
-            lambda data: block_states.block_states_from_proto(parsed(hyfdca_pb2.HyfdcaSnapshot, data).norms, in_clear),
-            (hyfdca_pb2.HyfdcaSnapshot(norms=block_states.block_states_to_proto({2: plain})).SerializeToString(),),
-            (block_states.block_states_from_proto,),
-            hyfdca_pb2.HyfdcaSnapshot,
-        ),
-        Decoder(
             "vectors.vector_from_proto",
             lambda data: vectors.vector_from_proto(parsed(vectors_pb2.Vector, data), in_clear),
             (vectors.vector_to_bytes(plain), vectors.vector_to_bytes(untagged)),
@@ -161,7 +154,7 @@ def vector_decoders() -> list[Decoder]:
 
 def alignment_decoders() -> list[Decoder]:
     listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
-    features = (bytes(16).hex(), bytes(range(16)).hex())
+    features = bytes(16) + bytes(range(16))
     listing = alignment.Listing(features=features, has_labels=True, ids=listed, sealed_names=b"list")
     layout, held = small_federation_layout(), small_client_layout()
     preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
@@ -260,8 +253,7 @@ def setup_decoders() -> list[Decoder]:
     masks = MaskSecrets(bytes(32), {ClientId("south"): bytes(range(32))})
     masked = RunSecrets(b"", bytes(range(32)), bytes(32), masks)
     public = private_key(BITS).public_key.to_bytes()
-    part = ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25)
-    uncertified = ModelPart(b"state", primal=None, dual=None, gap=None)
+    figures = ScoreFigures(40, auc=0.875, auc_error=0.01, calibration=(CalibrationRow(12, 0.25, 0.5),))
     introductions = tuple(_introduction(kits[name]) for name in ("north", "south"))
     take = KeyTake(public, b"sealed", introductions)
     return [
@@ -286,8 +278,8 @@ def setup_decoders() -> list[Decoder]:
         of_bytes(
             setup_pb2.ModelPart,
             setup.model_part_from_bytes,
-            setup.model_part_to_bytes(part),
-            setup.model_part_to_bytes(uncertified),
+            setup.model_part_to_bytes(ModelPart(b"state", primal=0.5, dual=0.25, gap=0.25, figures=figures)),
+            setup.model_part_to_bytes(ModelPart(b"state", primal=None, dual=None, gap=None)),
         ),
         of_bytes(
             setup_pb2.ModelRelease,

@@ -16,6 +16,7 @@ from fenchel_client.session import EndKind, Session, SessionEnd
 from fenchel_common.dismissal import Dismissal, UnfitData
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId
+from fenchel_common.model import read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.frames import TaskKey
 from fenchel_server.app import serve
@@ -175,7 +176,7 @@ def test_a_run_goes_from_its_set_up_to_its_model_without_grpc(tmp_path: Path) ->
         statuses = serve(
             kits["server"],
             tmp_path / "state",
-            config=CONFIG,
+            configs=[CONFIG],
             address=Address("localhost", 0),
             listen=listen,
             stay=False,
@@ -187,4 +188,4 @@ def test_a_run_goes_from_its_set_up_to_its_model_without_grpc(tmp_path: Path) ->
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert (desks.serving[-1], True in desks.serving, desks.stopped) == (False, True, True)
     for name in SHARDS:
-        assert (tmp_path / name / f"{ended['run']}.model.npz").exists()
+        assert read_model(tmp_path / name / f"{ended['run']}.model").record.party == name

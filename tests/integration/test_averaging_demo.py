@@ -11,8 +11,10 @@ import pytest
 
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.losses import loss_named
+from fenchel_common.model import read_model
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.folders import whole_model
 from fenchel_deploy.local import LocalFederation
 from support.federation import calm_model
 from support.kills import model_after_kills
@@ -44,12 +46,9 @@ def test_an_encrypted_demo_gives_the_model_of_the_one_in_clear_and_no_gap(tmp_pa
     assert measured == [entry["primal"] for entry in clear["history"] if entry["primal"] is not None]
     assert measured[-1] == pytest.approx(sealed["primal"], abs=1e-7)
     data = load_dataset("breast_cancer")
-    weights = dict[str, float]()
-    for path in (tmp_path / "sealed").rglob("*.model.npz"):
-        with np.load(path) as part:
-            assert float(part["primal"]) == measured[-1]
-            weights |= dict(zip(part["features"].tolist(), part["weights"].tolist(), strict=True))
-    w = np.array([weights[name] for name in data.features])
+    parts = [read_model(path) for path in (tmp_path / "sealed").rglob("*.model")]
+    assert {part.record.certificate.primal for part in parts} == {measured[-1]}
+    w = whole_model(parts, data.features)
     assert primal(data.X, data.y, w, loss=loss_named("hinge"), lambda_=1e-2) == sealed["primal"]
 
 

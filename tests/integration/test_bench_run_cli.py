@@ -29,7 +29,9 @@ def check(row: dict[str, Any]) -> None:
     assert cpu["parties"] > 0.0
     assert row["bytes"]["up"] > 0
     assert row["bytes"]["down"] > 0
-    assert row["peak_memory_mib"] > 0.0
+    assert set(row["peak_memory_mib"]) == {"server", "hospital-1", "hospital-2"}
+    assert all(peak > 10.0 for peak in row["peak_memory_mib"].values())
+    assert row["setup_seconds"] > 0.0
 
 
 def test_every_cipher_has_the_same_run_and_its_costs() -> None:

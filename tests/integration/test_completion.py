@@ -45,8 +45,8 @@ def completions(*words: str) -> set[str]:
 
 
 def test_a_shell_completes_commands_and_options() -> None:
-    assert completions("fenchel", "pr") == {"provision", "preflight"}
-    assert completions("fenchel", "runs", "s") == {"show", "stop"}
+    assert completions("fenchel", "pr") == {"provision", "preflight", "predict"}
+    assert completions("fenchel", "runs", "s") == {"show", "stop", "submit"}
     assert "--approve-roster" in completions("fenchel", "client", "--a")
 
 

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fenchel_common.model import read_model
 from support.commands import run_fenchel
 
 FENCHEL = str(Path(sys.executable).parent / "fenchel")
@@ -43,6 +45,10 @@ def test_the_demo_proves_that_it_is_within_a_thousandth_of_the_centralized_optim
     assert report["gap"] >= true_error
     assert report["dual"] <= report["centralized_primal"] <= report["primal"]
     assert (report["clients"], report["rtc_per_round"], report["key_bits"]) == (4, 3, 2048)
+    assert report["scores"]["samples"] == 569
+    assert report["scores"]["accuracy"] == report["accuracy"]
+    assert abs(report["scores"]["auc"] - report["centralized_scores"]["auc"]) <= 0.005
+    assert 0 < report["scores"]["auc_error"] < 0.001
     seconds = dict(report["seconds"])
     total = seconds.pop("total")
     assert sum(seconds.values()) == pytest.approx(total, rel=0.02)
@@ -63,6 +69,8 @@ def test_regression_reaches_the_centralized_optimum_over_real_processes() -> Non
     assert (report["accuracy"], report["centralized_accuracy"], report["privacy"]) == (None, None, "sealed")
     assert report["rmse"] == pytest.approx(report["centralized_rmse"], rel=1e-2)
     assert report["figures"]["rmse"] == pytest.approx(report["rmse"], rel=1e-4)
+    assert report["scores"]["rmse"] == pytest.approx(report["rmse"], rel=1e-4)
+    assert report["scores"]["r2"] == pytest.approx(report["r2"], abs=1e-4)
 
 
 def test_a_table_is_for_people_and_a_run_in_clear_is_stamped() -> None:
@@ -99,7 +107,16 @@ def test_a_file_of_ones_own_can_be_used_and_the_state_kept(tmp_path: Path) -> No
     arguments = ("--dataset", str(tmp_path / "mine.npz"), "--grid", "2x1", "--columns", "shuffled", "--lambda", "0.1")
     result = demo(*arguments, "--privacy", "plain", "--keep", str(kept), "--format", "json")
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["rtc_per_round"] == 2
+    report = json.loads(result.stdout)
+    assert report["rtc_per_round"] == 2
+    parts = [read_model(Path(path)).record for path in report["models"]]
+    assert [part.party for part in parts] == ["hospital-1", "hospital-2"]
+    for part in parts:
+        assert part.figures is not None
+        assert asdict(part.figures) | {"calibration": []} == report["scores"]
+        assert part.own_figures is not None
+        assert part.own_figures.auc_error == 0.0
+    assert sum(part.own_figures.samples for part in parts if part.own_figures is not None) == 60
     assert (kept / "server" / "state.db").exists()
 
 

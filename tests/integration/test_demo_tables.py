@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fenchel_common.model import find_model
 from fenchel_deploy.cli.exits import ExitCode
 from support.commands import run_fenchel
 from support.tables import small_dataset
@@ -37,7 +38,10 @@ def test_tables_become_a_model_that_is_certified_against_the_pooled_and_prepared
     for name in ("clinic", "lab"):
         assert run_fenchel("data", "init", str(folder / name / "patients.csv")).exit_code == ExitCode.DONE
     kept = tmp_path / "kept"
-    chosen = ("--set", "class_weight=balanced")
+    chosen = [
+        *("--set", "class_weight=balanced", "--features", "scale=minmax", "--features", "rows=unit"),
+        *("--features", "intercept=true", "--features", "indicators=true"),
+    ]
     result = run_fenchel("demo", "--table", str(folder), *chosen, "--keep", str(kept), "--format", "json")
     assert result.exit_code == ExitCode.DONE, result.stderr
     report = json.loads(result.stdout)
@@ -50,10 +54,10 @@ def test_tables_become_a_model_that_is_certified_against_the_pooled_and_prepared
     log = (kept / "logs" / "lab.log").read_text()
     assert "the run uses 40 of this party's 50 samples; not used: 10 that no party with labels holds" in log
     assert "this party's feature 'cholesterol' is close to 'chol' of clinic" in log
-    with np.load(next((kept / "clients" / "lab").glob("*.model.npz"))) as model:
-        assert {"features", "weights", "shift", "scale", "missing"} <= set(model.files)
-    with np.load(next((kept / "clients" / "clinic").glob("*.model.npz"))) as model:
-        assert model["features"].tolist() == ["age", "chol", "pain is other", "pain=dull", "pain=sharp"]
+    assert "is missing' is close" not in log, "the run made these names"
+    clinic = find_model(kept / "clients" / "clinic")
+    given = ("age", "age is missing", "chol", "chol is missing")
+    assert clinic.names == (*given, "pain=dull", "pain=sharp", "pain is other")
 
 
 def test_numbers_and_weights_of_tables_become_a_model_in_the_unit_of_the_numbers(tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_numbers_and_weights_of_tables_become_a_model_in_the_unit_of_the_numbers
         )
     result = run_fenchel(
         *("demo", "--table", str(folder), "--loss", "squared", "--lambda", "0.1", "--keep", str(kept)),
-        *("--cipher", "masks", "--format", "json"),
+        *("--features", "scale=quantile", "--features", "intercept=true", "--cipher", "masks", "--format", "json"),
     )
     assert result.exit_code == ExitCode.DONE, result.stderr
     report = json.loads(result.stdout)
@@ -82,10 +86,13 @@ def test_numbers_and_weights_of_tables_become_a_model_in_the_unit_of_the_numbers
     assert report["accuracy"] is None
     assert report["rmse"] == pytest.approx(report["figures"]["rmse"] * prices.std(), rel=1e-4)
     assert report["r2"] == pytest.approx(report["figures"]["r2"], abs=1e-6)
-    with np.load(next((kept / "clients" / "east").glob("*.model.npz"))) as model:
-        assert model["target_shift"] == pytest.approx(prices.mean(), rel=1e-6)
-        prepared = (X - model["shift"]) / model["scale"]
-        predicted = model["target_shift"] + model["target_scale"] * (prepared @ model["weights"])
+    model = find_model(kept / "clients" / "east")
+    target, intercept = model.record.target, model.intercept
+    assert target is not None
+    assert intercept is not None
+    assert target.shift == pytest.approx(prices.mean(), rel=1e-6)
+    shift, scale = np.array([(one.shift, one.scale) for one in model.record.features]).T
+    predicted = target.shift + target.scale * ((X - shift) / scale @ model.weights + intercept)
     assert float(np.sqrt(((predicted - prices) ** 2).mean())) == pytest.approx(report["rmse"], rel=1e-4)
 
 

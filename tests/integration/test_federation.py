@@ -97,7 +97,7 @@ def _assert_nothing_private_at_the_server(
         assert weight.tobytes() not in seen
         assert PRODUCT_FORMAT.quantise(np.array([weight])).tobytes() not in seen
     for client in (directory / "clients").iterdir():
-        assert {path.suffix for path in client.iterdir()} == {".npz", ".json", ".csv"}, (
+        assert {path.suffix for path in client.iterdir()} == {".model", ".json", ".csv"}, (
             "the run's key is gone when the run is over"
         )
 
@@ -124,7 +124,11 @@ def assert_same_model_at_two_levels(
         federation.wait()
         model = federation.model(DATASET.features)
     rounds = phases_by_round(events)
-    assert all(rounds[number] == round_of(grid) for number in sorted(rounds)[1:-1])
+    *others, last = sorted(rounds)[1:-1]
+    assert all(rounds[number] == round_of(grid) for number in others)
+    # With corrective steps the last round measures the model.
+    measured = ["measured"] if changes.get("settings") == CORRECTIVE else []
+    assert rounds[last] == [*round_of(grid), *measured]
     assert ended(events)["outcome"]["rtc_per_round"] == len(round_of(grid))
     assert np.abs(model).max() > 0
     assert (model == calm_model(directory / "other", shards, config(other), DATASET.features)).all()

@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fenchel_common.runconfig import RunConfig
@@ -15,7 +17,7 @@ from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.folders import kit_folder, shard_file
 from fenchel_deploy.local import LocalFederation
 from support.tables import named_shards, small_dataset
-from support.terminal import on_terminal
+from support.terminal import in_tmux, on_terminal
 
 CONFIG = RunConfig.from_mapping(
     {"name": "seen", "key": {"bits": 2048}, "settings": {"lambda": 0.01}, "stop": {"gap": 1e-6}}
@@ -33,6 +35,20 @@ def federation(tmp_path: Path) -> Iterator[LocalFederation]:
         yield made
     finally:
         made.__exit__(None, None, None)
+
+
+def client_on_terminal(federation: LocalFederation, tmp_path: Path, party: str) -> list[str]:
+    """The command of a party's client, to be started on a terminal."""
+    command = [
+        *FENCHEL,
+        "client",
+        "--kit",
+        str(kit_folder(tmp_path, party)),
+        "--data",
+        str(shard_file(tmp_path, party)),
+    ]
+    command += ["--state", str(tmp_path / "clients" / party), "--server", f"localhost:{federation.port}"]
+    return command + consenting_options(CONFIG)
 
 
 def assert_whole(lines: list[str], *, columns: int) -> None:
@@ -68,9 +84,7 @@ def test_a_run_is_followed_at_80_and_200_columns_by_its_operator_and_by_a_party(
 ) -> None:
     federation.start_server()
     watch = [*FENCHEL, "runs", "watch", "seen", "--state", str(federation.state)]
-    client = [*FENCHEL, "client", "--kit", str(kit_folder(tmp_path, "p1")), "--data", str(shard_file(tmp_path, "p1"))]
-    client += ["--state", str(tmp_path / "clients" / "p1"), "--server", f"localhost:{federation.port}"]
-    client += consenting_options(CONFIG)
+    client = client_on_terminal(federation, tmp_path, "p1")
     with on_terminal(watch, columns=80) as (narrow, at_80), on_terminal(watch, columns=200) as (wide, at_200):
         for terminal in (narrow, wide):
             lines = terminal.until(lambda lines: any(line.startswith("p2  absent since 20") for line in lines))
@@ -84,8 +98,8 @@ def test_a_run_is_followed_at_80_and_200_columns_by_its_operator_and_by_a_party(
                 assert_whole(lines, columns=columns)
             assert process.wait() == ExitCode.DONE
             assert_ended(terminal.lines)
-    # A line of the log that comes while the view is drawn anew may leave a line of the view above it.
-    assert all(len(line) <= 200 for lines in party_saw for line in lines)
+    for lines in party_saw:
+        assert_whole(lines, columns=200)
     final = party_saw[-1]
     assert any(line.startswith("p1: ") for line in final)
     assert any("encryption: paillier, 2048 bits" in line for line in final)
@@ -94,11 +108,47 @@ def test_a_run_is_followed_at_80_and_200_columns_by_its_operator_and_by_a_party(
     assert any("the run uses 60 of this party's 60 samples" in line for line in final)
 
 
+def test_an_error_has_a_line_of_its_own_and_no_part_of_the_view_beside_it() -> None:
+    command = [*FENCHEL, "demo", "--grid", "1x2", "--gap", "1e-9", "--key-bits", "2048"]
+    with on_terminal(command, columns=80) as (terminal, process):
+        terminal.until(lambda lines: any(line.startswith("round 1 ") for line in lines))
+        (server,) = (one for one in psutil.Process(process.pid).children() if "server" in one.cmdline())
+        server.kill()
+        for lines in terminal.screens():
+            assert_whole(lines, columns=80)
+        assert process.wait() == ExitCode.REFUSED
+    (first,) = [number for number, line in enumerate(terminal.lines) if "error" in line]
+    assert terminal.lines[first].startswith("error: ")
+    assert not any(BAR.fullmatch(line) for line in terminal.lines[first:])
+
+
 def assert_ended(lines: list[str]) -> None:
     """The last screen of a run that was followed to its end."""
     assert any(line.startswith("seen: completed: ") for line in lines)
     assert any("paillier, 2048 bits" in line for line in lines)
     assert any(BAR.fullmatch(line) for line in lines)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here (on Debian: apt-get install tmux)")
+def test_in_tmux_nothing_of_a_view_is_left_above_it_or_wrapped(federation: LocalFederation, tmp_path: Path) -> None:
+    federation.start_server()
+    watch = [*FENCHEL, "runs", "watch", "seen", "--state", str(federation.state)]
+    folders = [tmp_path / "narrow", tmp_path / "wide"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        in_tmux(client_on_terminal(federation, tmp_path, "p1"), columns=80, folder=folders[0]) as narrow,
+        in_tmux(watch, columns=200, folder=folders[1]) as wide,
+    ):
+        federation.start_client("p2")
+        at_80, at_200 = narrow.ended(), wide.ended()
+    for lines, columns in ((at_80, 80), (at_200, 200)):
+        assert lines[-1] == f"exit {ExitCode.DONE}"
+        assert_whole(lines, columns=columns)
+    assert_ended(at_200)
+    view = at_80[next(number for number, line in enumerate(at_80) if line.startswith("p1: ")) :]
+    assert len(view) == 6, "title, run, round, bar, its legend, and the exit code"
+    assert any(STAMPED.match(line) and "the set-up begins" in line for line in at_80[: -len(view)])
 
 
 def test_without_a_terminal_there_are_lines_with_times_and_no_control_characters(federation: LocalFederation) -> None:

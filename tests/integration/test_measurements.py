@@ -2,6 +2,7 @@
 
 import json
 import resource
+import socket
 import statistics
 import time
 from collections.abc import Mapping
@@ -11,9 +12,16 @@ from typing import Any
 
 import pytest
 
+from fenchel_client.crypto.timed import Stopwatch, in_steps
+from fenchel_client.memory import peak_memory_bytes
+from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import Spent
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.wan import NEAR, Wan
+from fenchel_server.rounds.ledger import Kind, RoundLedger
+from fenchel_server.rounds.transport import Exchange, Gathered
+from fenchel_server.transport.portbytes import PortCounter
 from support.tables import named_shards, small_dataset
 
 pytestmark = pytest.mark.alone
@@ -95,6 +103,7 @@ def test_the_parts_add_up_to_the_wall_clock_for_the_run_each_round_and_each_part
         assert detail["rss_mib"] > 40
     check_bytes(outcome, costs)
     check_cpu(measured)
+    check_accounting(measured)
     (result,) = (json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json"))
     assert result["config"]["stop"]["rounds"] == 20
     assert [committed["seconds"]["total"] for committed in result["history"][1:]] == [
@@ -132,6 +141,44 @@ def check_cpu(measured: Measured) -> None:
         for kind in ("encrypt", "decrypt", "serialise", "compute")
     )
     assert parties_s < 1.5 * worked_s + 1.0, "in its tasks a party uses one core; it makes nonces beside them"
+
+
+def check_accounting(measured: Measured) -> None:
+    """What the accounting of a round takes is under 1 % of the CPU time of the round."""
+    rounds = [sum(spent["cpu_seconds"].values()) for spent in measured.costs]
+    phases = int(measured.outcome["rtc_per_round"])
+    spent_s = min(accounting_s(phases=phases, parties=len(SHARDS)) for _ in range(3))
+    assert 0 < spent_s < 0.01 * statistics.median(rounds)
+
+
+def accounting_s(*, phases: int, parties: int, repeats: int = 20) -> float:
+    """CPU seconds of what server and parties do in a round for the sake of its costs alone."""
+    names = [ClientId(f"p{number}") for number in range(parties)]
+    spent = Spent(encrypt_s=0.1, decrypt_s=0.2, serialise_s=0.1, compute_s=0.1, peak_memory_bytes=1, cpu_s=0.1)
+    gathered = Gathered(
+        results=dict.fromkeys(names, b""),
+        absences={},
+        bytes_up=parties,
+        bytes_down=parties,
+        seconds=1.0,
+        spent=dict.fromkeys(names, spent),
+        exchanges=dict.fromkeys(names, Exchange(1.0, 1, 1)),
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = PortCounter(listening.getsockname()[1])
+        began_s = time.process_time()
+        for _ in range(repeats):
+            ledger = RoundLedger(time.monotonic, port=port.look)
+            for phase in range(phases):
+                for kind in (Kind.COMPUTE, Kind.COMPUTE, Kind.COMPUTE, Kind.STORE):
+                    with ledger.spending(kind):
+                        pass
+                ledger.add_phase(str(phase), gathered, seconds=1.0)
+            ledger.record(RoundId(1))
+            for _ in range(phases * parties):
+                Stopwatch(encrypt_s=1.0).spent_since(Stopwatch(), total_s=2.0)
+                in_steps(time.process_time() + peak_memory_bytes())
+        return (time.process_time() - began_s) / repeats
 
 
 def test_a_delay_of_the_network_shows_up_as_wire_and_nowhere_else(

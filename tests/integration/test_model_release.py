@@ -63,5 +63,5 @@ def test_noise_on_a_model_that_the_roster_keeps_is_refused_before_anything_start
     kit = Kit.load(make_federation(tmp_path / "kits")["server"])
     config, address = run_config(release=NOISE), Address.parse("localhost:0")
     with pytest.raises(InvalidConfig, match="the roster keeps the model from the server"):
-        serve(kit, tmp_path / "state", config=config, address=address, listen=listen, stay=False, announce=print)
+        serve(kit, tmp_path / "state", configs=[config], address=address, listen=listen, stay=False, announce=print)
     assert not (tmp_path / "state").exists()

@@ -1,5 +1,6 @@
-"""Metrics and logs of real processes in a whole run, read by a real Prometheus; and what must not be in them."""
+"""Metrics, logs and traces of real processes in a whole run, and what must not be in them."""
 
+import base64
 import json
 import re
 import shutil
@@ -8,12 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from fenchel_client.statefolder import StateFolder
+from fenchel_common.data.shard import Shard
+from fenchel_common.ids import RunId
+from fenchel_common.model import read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.logs import LAST_ERRORS_FILE
+from support.collector import Collector, Seen, collecting
 from support.commands import run_fenchel
 from support.prometheus import Prometheus, prometheus, promtool, scraped
 from support.tables import named_shards, small_dataset
@@ -22,6 +29,14 @@ MONITORING = Path(__file__).resolve().parents[2] / "deploy/monitoring"
 MARK = "markedword"
 FIELDS = {"time", "level", "logger", "message", "run", "round", "phase", "party"}
 LABELS = {"party", "kind", "way", "phase", "status", "outcome", "le", "version"}
+TASK = {"party", "bytes_up", "bytes_down", "encrypt_s", "decrypt_s", "serialise_s"}
+ATTRIBUTES = {
+    ("fenchel-server", "run"): {"run", "algorithm", "privacy", "cipher", "status"},
+    ("fenchel-server", "round"): {"round"},
+    ("fenchel-server", "phase"): {"phase", "attempt"},
+    ("fenchel-server", "task"): {*TASK, "compute_s"},
+    ("fenchel-client", "task"): {*TASK, "run", "round", "phase"},
+}
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
     reason="Prometheus is not installed here (on Debian: apt-get install prometheus)",
@@ -37,16 +52,18 @@ class Watched:
     events: list[dict[str, Any]]
     addresses: Mapping[str, str]
     """Where each process serves its metrics."""
+    collector: Collector
+    """Where all processes send their traces."""
+    secrets: list[bytes]
+    """What no text may have."""
 
     def log(self, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.federation.log(name).splitlines()]
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def shards() -> dict[str, Shard]:
     """Two parties with samples in common, whose ids and feature names are marked words."""
-    directory = tmp_path_factory.mktemp("watched")
-    shards = {
+    return {
         name: replace(
             shard,
             ids=tuple(f"{MARK}-id-{sample}" for sample in shard.ids),
@@ -54,20 +71,42 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         )
         for name, shard in named_shards(small_dataset(60, 4), grid=(1, 2)).items()
     }
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    directory = tmp_path_factory.mktemp("watched")
     config = RunConfig.from_mapping(
         {"name": "watched", "settings": {"lambda": 0.5}, "key": {"bits": 2048}, "stop": {"gap": 1e-3, "rounds": 40}}
     )
-    options = ["--metrics", "0", "--log-format", "json"]
-    federation = LocalFederation(directory, shards, config, server_options=[*options, "--stay"], client_options=options)
-    with federation:
-        events = []
-        for event in federation.events():
-            events.append(event)
-            if event["event"] == "ended":
-                break
-        logs = {name: federation.log(name) for name in ("server", *shards)}
-        addresses = {name: re.findall(r"metrics at http://([^/]+)/metrics", log)[0] for name, log in logs.items()}
-        yield Watched(directory, federation, events, addresses)
+    options = ["--metrics", "0", "--traces", "--log-format", "json"]
+    server_options = [*options, "--stay", "--results", str(directory / "results")]
+    federation = LocalFederation(directory, shards(), config, server_options=server_options, client_options=options)
+    with collecting() as collector, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address)
+        environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        with federation:
+            yield followed(directory, federation, collector)
+
+
+def followed(directory: Path, federation: LocalFederation, collector: Collector) -> Watched:
+    """Follows the run to its end; the parties' secrets are read while they still have them."""
+    events = list[dict[str, Any]]()
+    while not events or events[-1]["event"] != "ended":
+        events.append(next(federation.events()))
+        if events[-1]["event"] == "ready":
+            secrets = secrets_of(directory, events[-1]["run"])
+    names = ("server", *federation.clients)
+    addresses = {name: re.findall(r"metrics at http://([^/]+)/metrics", federation.log(name))[0] for name in names}
+    return Watched(directory, federation, events, addresses, collector, secrets)
+
+
+def secrets_of(directory: Path, run: str) -> list[bytes]:
+    """What all parties of the run know and nobody else may: keys and secrets."""
+    kept = StateFolder(directory / "clients" / "p1").run(RunId(run))
+    assert kept is not None
+    assert kept.secrets is not None
+    return [kept.secrets.private_key, kept.secrets.alignment_secret, kept.secrets.tag_secret]
 
 
 @pytest.fixture(scope="module")
@@ -160,20 +199,39 @@ def test_no_metric_has_a_label_that_grows_with_runs_samples_or_features(watched:
         assert set(re.findall(r'[{,](\w+)="', text)) <= LABELS
 
 
-def test_no_sample_id_or_feature_name_is_in_logs_metrics_events_or_what_a_doctor_gathers(watched: Watched) -> None:
-    directory = watched.directory
-    texts = [scraped(address) for address in watched.addresses.values()]
-    texts += [watched.federation.log(name) for name in watched.addresses]
-    texts += [json.dumps(watched.events)]
-    states = [directory / "server", *(directory / "clients" / name for name in ("p1", "p2"))]
-    texts += [path.read_text() for state in states if (path := state / LAST_ERRORS_FILE).exists()]
-    for form in ("table", "json"):
-        doctor = run_fenchel("doctor", *(word for state in states for word in ("--state", state)), "--format", form)
-        shown = run_fenchel("runs", "show", "watched", "--state", states[0], "--format", form)
-        texts += [doctor.stdout, shown.stdout]
-        assert (doctor.exit_code, shown.exit_code) == (0, 0)
-    assert [text for text in texts if MARK in text] == []
-    assert MARK in "".join(path.read_text() for path in (directory / "clients").glob("*/*.features.csv"))
+def texts(watched: Watched) -> dict[str, list[str]]:
+    """All that each process writes, serves and sends about the run, but for the files for its own operator alone."""
+    directory, clients = watched.directory, watched.directory / "clients"
+    states = {"server": directory / "server", "p1": clients / "p1", "p2": clients / "p2"}
+    found = {}
+    for name, state in states.items():
+        found[name] = [scraped(watched.addresses[name]), watched.federation.log(name)]
+        found[name] += [path.read_text() for path in [state / LAST_ERRORS_FILE] if path.exists()]
+        found[name] += [run_fenchel("doctor", "--state", state, "--format", form).stdout for form in ("table", "json")]
+    found["server"].append(json.dumps(watched.events))
+    found["server"] += [path.read_text() for path in (directory / "results").glob("*.json")]
+    for words in (("runs", "show", "watched"), ("runs", "list"), ("runs", "watch", "watched"), ("audit", "watched")):
+        for form in ("table", "json"):
+            shown = run_fenchel(*words, "--state", states["server"], "--format", form)
+            assert (shown.exit_code, shown.stdout != "") == (0, True), shown.stderr
+            found["server"].append(shown.stdout)
+    sent = [body.decode("latin-1") for body in watched.collector.bodies]
+    return {name: [*written, *sent] for name, written in found.items()}
+
+
+def test_no_secret_sample_id_feature_name_or_value_is_in_what_is_written_served_or_sent(watched: Watched) -> None:
+    models = list(map(read_model, (watched.directory / "clients").glob("*/*.model")))
+    assert len(models) == 2
+    values = [np.asarray(shard.X).ravel() for shard in shards().values()]
+    values += [model.weights for model in models]
+    digits = [f"{value:.12e}".split(".")[1][:10] for value in np.concatenate(values)]
+    forms = {form for secret in watched.secrets for form in (secret.hex(), base64.b64encode(secret).decode())}
+    for name, written in texts(watched).items():
+        for text in written:
+            assert MARK not in text, name
+            assert not any(form in text for form in forms), name
+            assert not any(digit in text for digit in digits), name
+    assert MARK in "".join(path.read_text() for path in (watched.directory / "clients").glob("*/*.features.csv"))
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_starts(watched: Watched, tmp_path: Path) -> None:
@@ -183,3 +241,43 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts(watched: Watched
     assert ended.exit_code == 2
     assert f"--metrics: cannot listen at {taken}" in ended.stderr
     assert not (tmp_path / "state" / "state.db").exists()
+
+
+def test_a_run_is_one_trace_of_its_rounds_their_phases_and_the_tasks_of_each_party(watched: Watched) -> None:
+    phases = [event for event in watched.events if event["event"] == "phase"]
+    rounds = {event["round"] for event in phases}
+    watched.collector.wait_for(lambda spans: [span.name for span in spans].count("run") == 1)
+    expected = (
+        2 * len(phases) - 2 + 2 * len(phases) - 2
+    )  # by the server and by the parties; two phases are of one party
+    watched.collector.wait_for(lambda spans: [span.name for span in spans].count("task") == expected)
+    spans = watched.collector.spans
+    assert len({span.trace for span in spans}) == 1
+    assert len({span.id for span in spans}) == len(spans)
+    by_id = {span.id: span for span in spans}
+    parents = {(span.service, span.name): set[tuple[str, str]]() for span in spans}
+    for span in spans:
+        assert span.began_ns <= span.ended_ns
+        assert not span.failed
+        assert set(span.attributes) == {f"fenchel.{name}" for name in ATTRIBUTES[span.service, span.name]}
+        if span.parent:
+            parent = by_id[span.parent]
+            parents[span.service, span.name].add((parent.service, parent.name))
+            assert parent.began_ns <= span.began_ns
+            assert span.ended_ns <= parent.ended_ns
+    server = "fenchel-server"
+    assert parents == {
+        (server, "run"): set(),
+        (server, "round"): {(server, "run")},
+        (server, "phase"): {(server, "round")},
+        (server, "task"): {(server, "phase")},
+        ("fenchel-client", "task"): {(server, "phase")},
+    }
+    assert {span.attributes["fenchel.round"] for span in named(spans, "round")} == rounds
+    assert [span.attributes["fenchel.phase"] for span in named(spans, "phase")] == [event["phase"] for event in phases]
+    assert {span.attributes["fenchel.party"] for span in named(spans, "task")} == {"p1", "p2"}
+    assert [span.attributes["fenchel.status"] for span in named(spans, "run")] == ["completed"]
+
+
+def named(spans: list[Seen], name: str) -> list[Seen]:
+    return sorted((span for span in spans if span.name == name), key=lambda span: span.began_ns)

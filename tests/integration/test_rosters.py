@@ -229,7 +229,7 @@ def test_processes_take_a_new_roster_up_and_train_while_a_replaced_kit_is_turned
     config = RunConfig.from_mapping(
         {
             "name": "test",
-            "settings": {"lambda": 0.1, "local": "paper"},
+            "settings": {"lambda": 0.1},
             "key": {"bits": 2048},
             "stop": {"gap": 0.05, "rounds": 30},
         }

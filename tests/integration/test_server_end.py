@@ -14,6 +14,7 @@ from fenchel_deploy.local import LocalFederation
 from fenchel_server.app import serve
 from fenchel_server.store import RunStatus, SqliteStore, new_run_id
 from fenchel_server.transport import listen
+from support.commands import run_fenchel
 from support.kits import make_federation
 from support.tables import named_shards, small_dataset
 
@@ -59,6 +60,8 @@ def test_a_server_leaves_the_results_and_tells_them_again_when_it_is_started_on_
         name: ended["outcome"]["certificate"][name] for name in ("primal", "gap")
     }
     assert result["seconds"]["total"] > 0
+    (listed,) = json.loads(run_fenchel("runs", "list", "--state", first.state, "--format", "json").stdout)
+    assert (listed["status"], listed["rounds"]) == ("exhausted", 4), "the closing round does not count for the limit"
     path.unlink()
     with federation(tmp_path, "--supervised") as again:
         events = list(again.events())
@@ -97,7 +100,7 @@ def test_a_run_that_diverged_is_no_success_when_the_server_is_started_again(tmp_
     ended = serve(
         Kit.load(make_federation(tmp_path / "kits")["server"]),
         tmp_path / "state",
-        config=config,
+        configs=[config],
         address=Address("localhost", 0),
         listen=listen,
         stay=False,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fenchel_common.data.tables.source import load_shard
+from fenchel_common.model import find_model, read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.check import Status
 from fenchel_deploy.cli.exits import ExitCode
@@ -64,9 +65,7 @@ def test_a_killed_server_goes_on_to_the_same_models_and_gets_them_where_the_rost
     assert (model == expected).all()
     for name, w in zip(NAMES, model.T, strict=True):
         assert objective(DATA, name, w, loss="hinge") <= optimum(DATA, name, loss="hinge") + GAP
-    for path in (tmp_path / "killed" / "clients").glob("*/*.model.npz"):
-        with np.load(path) as part:
-            assert part["classes"].tolist() == list(NAMES)
+    assert {read_model(path).record.classes for path in federation.models()} == {NAMES}
     with np.load(results / f"{ended['run']}.model.npz") as released:
         assert released["classes"].tolist() == list(NAMES)
         np.testing.assert_array_equal(np.sort(released["weights"], axis=0), np.sort(model, axis=0))
@@ -110,9 +109,13 @@ def test_tables_with_names_of_classes_become_a_model_for_each(folder: Path, tmp_
     assert report["relative_error"] <= 1e-3
     assert abs(report["accuracy"] - report["centralized_accuracy"]) <= 0.05
     assert report["figures"]["gap of red"] <= report["gap"]
-    with np.load(next((tmp_path / "kept" / "clients" / "lab").glob("*.model.npz"))) as model:
-        assert model["classes"].tolist() == ["7", "red", "green"]
-        assert model["weights"].shape == (3, 3)
+    shown = run_fenchel("runs", "show", "demo", "--state", str(tmp_path / "kept" / "server"), "--format", "json")
+    assert json.loads(shown.stdout)["outcome"]["certificate"]["accuracy"] == pytest.approx(
+        report["accuracy"], abs=1e-12
+    )
+    model = find_model(tmp_path / "kept" / "clients" / "lab")
+    assert model.record.classes == ("7", "red", "green")
+    assert model.weights.shape == (3, 3)
 
 
 def test_preflight_compares_the_names_with_those_of_the_run(folder: Path, tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """Operators are told what happens, by real processes and in time."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fenchel_common.model import read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.folders import kit_folder, shard_file
@@ -56,6 +59,28 @@ def test_a_server_command_that_is_refused_leaves_no_queued_run(federation: Local
         )
     assert refused.returncode == ExitCode.REFUSED, refused.stderr
     assert runs(federation) == []
+
+
+def test_options_are_checked_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kits = make_federation(tmp_path / "federation", ("north", "south"))
+    run, scratch = tmp_path / "run.toml", tmp_path / "scratch"
+    run.write_text('name = "wrong"\nstop = { gap = -1.0 }\n')
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    for words in (
+        ["demo", "--grid", "2x"],
+        ["demo", "--lambda", "-1"],
+        ["demo", "--cipher", "rot13"],
+        ["server", "--kit", kits["server"], "--state", scratch / "state", "--run", run],
+        ["client", "--kit", kits["north"], "--data", tmp_path / "none.csv", "--state", scratch / "north"],
+        ["client", "--kit", kits["north"], "--data", run, "--state", scratch / "north", "--server", "nowhere:x"],
+    ):
+        refused = fenchel(*words)
+        assert refused.returncode == ExitCode.REFUSED, words
+        assert refused.stdout == "", words
+        (line,) = refused.stderr.splitlines()
+        assert line.startswith("error: "), words
+        assert list(scratch.iterdir()) == [], words
 
 
 def test_a_run_whose_server_is_dead_is_not_shown_as_running(federation: LocalFederation) -> None:
@@ -129,24 +154,30 @@ def test_a_sealed_run_that_is_stopped_before_its_key_is_made_is_not_called_plain
 
 @pytest.mark.alone
 @pytest.mark.parametrize("verb", ["ping", "health"])
-def test_a_server_that_cannot_be_reached_is_reported_within_3_seconds(
+def test_a_server_that_is_dead_silent_or_stopped_is_reported_within_3_seconds(
     federation: LocalFederation, tmp_path: Path, verb: str
 ) -> None:
     kit = kit_folder(tmp_path, "p1")
+    federation.start_server()
+    assert federation.server is not None
+    federation.server.send_signal(signal.SIGSTOP)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        for port in (silent.getsockname()[1], 9):
-            assert any(told_s(verb, kit, port) < ANSWER_S for _ in range(TRIES))
+        ports = {9: "nobody listens there"} | dict.fromkeys(
+            (silent.getsockname()[1], federation.port), "no answer in time"
+        )
+        for port, reason in ports.items():
+            assert any(told_s(verb, kit, port, reason) < ANSWER_S for _ in range(TRIES))
 
 
-def told_s(verb: str, kit: Path, port: int) -> float:
-    """How long a command takes to say that nobody answers."""
+def told_s(verb: str, kit: Path, port: int, reason: str) -> float:
+    """How long a command takes to say why the server cannot be reached."""
     began = time.monotonic()
     asked = fenchel(verb, "--kit", kit, "--server", f"127.0.0.1:{port}")
     took_s = time.monotonic() - began
     assert asked.returncode == ExitCode.MISSED
-    assert asked.stderr.startswith("no answer: ")
+    assert asked.stderr.startswith(f"the server at 127.0.0.1:{port} cannot be reached: {reason} (")
     return took_s
 
 
@@ -168,6 +199,15 @@ def test_a_kit_of_another_federation_ends_the_client_after_a_few_tries_in_plain_
         assert runs(federation)[0]["status"] == "running"
 
 
+def test_an_expired_kit_ends_the_client_at_once_in_plain_words(federation: LocalFederation, tmp_path: Path) -> None:
+    expired = make_federation(tmp_path / "old", ("p1", "p2"), now=datetime.now(UTC) - timedelta(days=365))["p2"]
+    words = ["--kit", expired, "--data", shard_file(tmp_path, "p2"), "--state", tmp_path / "private"]
+    ended = fenchel("client", *words)
+    assert ended.returncode == ExitCode.IDENTITY
+    assert re.match(r"error: the certificate of 'p2' expired on \d{4}-", ended.stderr), ended.stderr
+    assert not (tmp_path / "private").exists()
+
+
 def test_a_client_says_which_round_it_is_in_for_whom_it_waits_and_where_its_model_is(
     federation: LocalFederation, tmp_path: Path
 ) -> None:
@@ -182,6 +222,6 @@ def test_a_client_says_which_round_it_is_in_for_whom_it_waits_and_where_its_mode
     assert set(federation.wait().values()) == {ExitCode.DONE}
     log = federation.log("p1")
     assert f"run {run}: the set-up begins" in log
-    model = tmp_path / "clients" / "p1" / f"{run}.model.npz"
+    model = tmp_path / "clients" / "p1" / f"{run}.model"
     assert f"run {run} is over; this party's part of the model is in {model}" in log
-    assert model.exists()
+    assert read_model(model).record.run == run

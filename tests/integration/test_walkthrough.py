@@ -2,64 +2,25 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.guide import Section, carry_out, section
+
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "CONTRIBUTING.md"
 PACKAGES = ("common", "server", "client", "deploy")
 
-EDIT = re.compile(
-    r"(?:New file `(?P<new>[^`]+)`"
-    r"|In\s`(?P<changed>[^`]+)`, (?P<how>after|in place of) the line `(?P<line>[^`]+)`):"
-    r"\n\n```python\n(?P<text>.*?)```\n",
-    re.DOTALL,
-)
-COMMANDS = re.compile(r"```sh\n(?P<lines>.*?)```\n", re.DOTALL)
 
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the guide: the edits of source files in order, and the commands that follow them."""
-
-    edits: tuple[re.Match[str], ...]
-    commands: tuple[str, ...]
-
-
-def section(heading: str) -> Section:
+def section_of_guide(heading: str) -> Section:
     _, _, after = GUIDE.read_text().partition(f"\n## {heading}\n")
-    text = after.partition("\n## ")[0]
-    edits = tuple(EDIT.finditer(text))
-    assert len(edits) == text.count("```python"), "every block of code says where it goes"
-    commands = tuple(line for block in COMMANDS.finditer(text) for line in block["lines"].splitlines())
-    return Section(edits, commands)
-
-
-def edited(source: str, edit: re.Match[str]) -> str:
-    """The source with a block put after the one line that is named, or in its place."""
-    lines = source.splitlines()
-    (position,) = [number for number, line in enumerate(lines) if line.strip() == edit["line"]]
-    first = position + 1 if edit["how"] == "after" else position
-    lines[first : position + 1] = edit["text"].splitlines()
-    return "\n".join(lines) + "\n"
-
-
-def carry_out(edits: tuple[re.Match[str], ...], tree: Path) -> None:
-    for edit in edits:
-        if edit["new"] is not None:
-            assert not (tree / edit["new"]).exists()
-            (tree / edit["new"]).write_text(edit["text"])
-        else:
-            path = tree / edit["changed"]
-            path.write_text(edited(path.read_text(), edit))
+    return section(after.partition("\n## ")[0])
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +32,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "tests" / "unit" / "losses", copy / "tests" / "unit" / "losses")
     shutil.copy(ROOT / "pyproject.toml", copy)
     for heading in ("Add a loss", "Add an algorithm"):
-        carry_out(section(heading).edits, copy)
+        carry_out(section_of_guide(heading).edits, copy)
     return copy
 
 
@@ -107,7 +68,7 @@ def test_the_code_of_the_guide_is_as_the_linter_wants_it(tree: Path, words: list
 
 
 def test_the_new_loss_passes_the_suite_of_losses_and_trains_to_the_certified_optimum(tree: Path) -> None:
-    suite, demo = section("Add a loss").commands
+    suite, demo = section_of_guide("Add a loss").commands
     program, *words = shlex.split(suite)
     assert program == ".venv/bin/pytest"
     result = run(tree, "-m", "pytest", "-p", "no:cacheprovider", *words)
@@ -118,7 +79,7 @@ def test_the_new_loss_passes_the_suite_of_losses_and_trains_to_the_certified_opt
 
 
 def test_the_new_algorithm_trains_to_the_centralized_optimum(tree: Path) -> None:
-    (demo,) = section("Add an algorithm").commands
+    (demo,) = section_of_guide("Add an algorithm").commands
     report = trained(tree, demo)
     assert report["algorithm"] == "fedgd"
     assert report["server_saw"]["each party's gradient"] == "ciphertext"

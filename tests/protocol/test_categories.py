@@ -17,8 +17,10 @@ from fenchel_common.data.categories import MISSING, Category
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
 from fenchel_common.losses import LOSSES
+from fenchel_common.model import find_model, read_model
 from fenchel_common.objectives import primal
-from fenchel_common.runconfig import FeaturesConfig, RunConfig
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.runsections import FeaturesConfig
 from fenchel_common.wire.alignment import AlignmentMethod, start_to_bytes
 from fenchel_common.wire.vocabulary import start_vocabularies_from_bytes
 from fenchel_deploy.experiments.centralized import solve_centralized
@@ -110,26 +112,21 @@ def pooled_table(*, indicators: bool) -> dict[str, Array]:
 
 def check(directory: Path, expected: Mapping[str, Array]) -> None:
     names, X = list(expected), np.column_stack(list(expected.values()))
-    w = whole_model((path.read_bytes() for path in directory.glob("*/*.model.npz")), names)
+    w = whole_model(map(read_model, directory.glob("*/*.model")), names)
     best = solve_centralized(X, DATA.y, loss=LOSSES["hinge"], lambda_=LAMBDA)
     assert best.primal - 1e-9 <= primal(X, DATA.y, w, loss=LOSSES["hinge"], lambda_=LAMBDA) <= best.primal + 2 * GAP
 
 
 def features_of(directory: Path, name: str) -> list[str]:
-    with np.load(next((directory / name).glob("*.model.npz"))) as part:
-        return list(part["features"].tolist())
+    return sorted(find_model(directory / name).names)
 
 
 def check_preparation(directory: Path) -> None:
     """A model file has what prepares a new sample; the scale of a feature of 0 and 1 is 1."""
-    with np.load(next((directory / "p1").glob("*.model.npz"))) as part:
-        names = part["features"].tolist()
-        shift, scale, missing = (
-            dict(zip(names, part[kind].tolist(), strict=True)) for kind in ("shift", "scale", "missing")
-        )
+    (found,) = [one for one in find_model(directory / "p1").record.features if one.name == "pain=dull"]
     dull = float(np.nanmean(one_hot(PAINS, "dull")))
-    assert shift["pain=dull"] == missing["pain=dull"] == pytest.approx(dull, rel=1e-12)
-    assert scale["pain=dull"] == 1.0
+    assert found.shift == found.missing == pytest.approx(dull, rel=1e-12)
+    assert (found.kind, found.column, found.value, found.scale) == ("category", "pain", "dull", 1.0)
 
 
 @pytest.mark.parametrize("indicators", [False, True])
@@ -171,7 +168,7 @@ def test_a_value_of_few_persons_leaves_the_party_in_no_form(tmp_path: Path, ciph
     for word in (RARE, "pain", "burning", "dull"):
         assert not any(word.encode() in body for body in seen)
     for folder in (tmp_path / "p2", tmp_path / "p3"):
-        kept = b"".join(path.read_bytes() for path in folder.glob("*"))
+        kept = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
         assert RARE.encode() not in kept
 
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fenchel.v1 import corrective_pb2 as pb
-from fenchel_common.errors import Refusal, StateDamaged, TagMismatch
+from fenchel_client.algorithms.corrective.classes import ClassesClient
+from fenchel_common.classlabels import class_code
+from fenchel_common.errors import InvalidInput, Refusal, StateDamaged, TagMismatch
 from fenchel_common.metrics import CLASS_ACCURACY
 from fenchel_common.wire.corrective_classes import (
     ClassRoundChoices,
@@ -29,6 +32,8 @@ from support.corrective import FIRST, LAST, LEVELS, RESULTS, SECOND, at_level
 from support.problems import Problem
 from support.simulation import Simulation
 
+Array = NDArray[np.float64]
+
 DATA = coloured()
 IDS = [f"coloured-{row:02d}" for row in range(60)]
 GAP = 1e-4
@@ -37,6 +42,12 @@ GAP = 1e-4
 def under_way(run: Simulation) -> list[bool]:
     assert isinstance(run.server, CorrectiveServer)
     return [state.reached is None for state in run.server._states]
+
+
+def joint_accuracy(model: Array) -> float:
+    """How often the class with the largest score is right."""
+    codes = np.array([class_code(name) for name in NAMES])
+    return float((codes[(DATA.X @ model).argmax(axis=1)] == DATA.y).mean())
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
@@ -57,8 +68,11 @@ def test_every_class_reaches_its_centralized_optimum(grid: tuple[int, int], labe
         assert figures[f"accuracy of {name}"] == pytest.approx(right, abs=0.02)
     assert report.metrics.gap == max(figures[f"gap of {name}"] for name in NAMES)
     assert report.metrics.primal == pytest.approx(np.mean(found), abs=1e-7)
-    assert report.metrics.accuracy is None
-    assert report.metrics.fit == f"mean accuracy of classes {figures[CLASS_ACCURACY]:.4f}"
+    assert report.metrics.accuracy == joint_accuracy(model)
+    assert report.metrics.fit == f"accuracy {joint_accuracy(model):.4f}"
+    first = run.reports[0].metrics
+    assert first.accuracy is None, "it is told once a run, or the problem of a class, ends"
+    assert first.fit == f"mean accuracy of classes {first.figures[CLASS_ACCURACY]:.4f}"
 
 
 def test_each_problem_is_that_of_a_run_of_its_own() -> None:
@@ -138,6 +152,29 @@ def test_a_closing_round_certifies_every_class() -> None:
     assert run.run().outcome is Outcome.FINISHED
     assert len(run.reports) == 3
     assert run.reports[-1].metrics.gap is not None
+    assert run.reports[-1].metrics.accuracy == joint_accuracy(run.weights(DATA.features))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_how_often_the_largest_score_is_right_is_not_told_if_a_party_has_lost_the_scores_of_a_class(told: bool) -> None:
+    run = class_run(DATA, (1, 4), labels="all", stop={"gap": GAP, "rounds": 60})
+    while all(under_way(run)):
+        run.round()
+    if not told:
+        run.restart(FIRST)
+        run.round(restarted=frozenset({FIRST}))
+    assert run.run().outcome is Outcome.CONVERGED
+    accuracy = run.reports[-1].metrics.accuracy
+    assert accuracy == (joint_accuracy(run.weights(DATA.features)) if told else None)
+
+
+def test_a_party_that_counts_more_right_predictions_than_samples_is_found_out() -> None:
+    run = class_run(DATA, stop={"gap": None, "rounds": 1})
+    half = run.participants[FIRST].algorithm
+    assert isinstance(half, ClassesClient)
+    half._right = lambda *_: (0, 99)  # type: ignore[method-assign]
+    with pytest.raises(InvalidInput, match="of all classes are impossible"):
+        run.run()
 
 
 def test_the_snapshot_of_another_number_of_classes_is_refused() -> None:

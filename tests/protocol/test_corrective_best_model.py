@@ -1,11 +1,13 @@
 """The best model of corrective HyFDCA through absences, failures and restarts: the one on record is certified."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fenchel_common.errors import Refusal
+from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_server.algorithms.corrective.ending import UNREPORTED, VOID
 from fenchel_server.algorithms.corrective.problems import UNCERTIFIED
 from fenchel_server.contract import Outcome
@@ -101,15 +103,46 @@ def test_an_absence_of_one_round_leaves_the_best_model_on_record() -> None:
     assert error_of(run, case) <= error + FIXED_POINT
 
 
-def test_while_somebody_stays_away_the_model_on_record_is_that_of_the_dual_variables() -> None:
-    """P is not known then; the features of whoever is away keep the weights of the anchor."""
-    case = problem(**CASE)
+def test_while_somebody_stays_away_the_model_on_record_gets_better_on_the_rows_of_the_others() -> None:
+    case = problem(**{**CASE, "lambda_": 1e-3})
     run = simulation(case, (4, 1))
+    there = run.names - {LAST}
+    rows = [case.ids.index(sample) for name in sorted(there) for sample in run.shards[name].ids]
+
+    def seen() -> float:
+        """P by the rows of those that are there."""
+        w = run.weights(case.data.features)
+        losses = case.loss.value(case.data.X[rows] @ w, case.data.y[rows])
+        return case.lambda_ / 2.0 * float(w @ w) + float(losses.mean())
+
     run.run(3)
-    for _ in range(3):
-        run.round(available=run.names - {LAST})
-    w = case.data.X.T @ run.alpha(case.ids) / (case.lambda_ * len(case.ids))
-    np.testing.assert_allclose(run.weights(case.data.features), w, atol=1e-7)
+    before = seen()
+    for _ in range(6):
+        run.round(available=there)
+        assert seen() <= before + FIXED_POINT
+    assert seen() < before - 1e-3
+
+
+def test_a_model_that_looked_better_while_somebody_was_away_is_not_certified_if_it_is_worse() -> None:
+    """The rows of LAST are unlike the others: what is best without them is far from best with them."""
+    case = problem(**{**CASE, "lambda_": 1e-3})
+    y = np.where(np.arange(len(case.ids)) < 3 * len(case.ids) // 4, 1.0, -1.0) * case.data.y
+    optimum = solve_centralized(case.data.X, y, loss=case.loss, lambda_=case.lambda_).primal
+    case = replace(case, data=replace(case.data, y=y), labels=y, optimum=optimum)
+    run = simulation(case, (4, 1), stop={"gap": None})
+    ascent = Ascent(run, case)
+    certified = worst = 0.0
+    for round_id in range(1, 31):
+        run.round(available=run.names - {LAST} if round_id > 5 and round_id % 6 else None)
+        primal = case.primal(run.weights(case.data.features))
+        found = ascent.check().metrics.primal
+        if found is None:
+            worst = max(worst, primal - certified)
+        else:
+            certified = found
+            assert primal == pytest.approx(certified, abs=FIXED_POINT)
+    assert ascent.certificates == 10
+    assert worst > 1e-3, "else the test shows nothing"
 
 
 def test_a_restart_takes_nothing_from_the_certified_gap() -> None:

@@ -1,15 +1,18 @@
 """Corrective HyFDCA with a server that adds other contributions than the record names: no party opens such a sum."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from fenchel_client.crypto.plain import PlainCipher
+from fenchel_common.blocks import BlockSum, BlockVector
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import TagMismatch
 from fenchel_common.ids import ClientId
 from fenchel_deploy.inprocess.layouts import KEY_BITS
+from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from support.corrective import CASE, FIRST, RESULTS, SECOND, at_level, settings, simulation, state_of
 from support.forgeries import FORGERIES, altered, exchanged, nudged
 from support.halves import half_a_round
@@ -188,9 +191,10 @@ def test_one_field_of_a_message_does_not_pass_for_another(phase: str, field: str
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_norms_of_rows_that_are_not_those_of_all_holders_are_refused(forgery: str) -> None:
     run = simulation(problem(**SMALL))
-    norms = state_of(run).norms
-    assert isinstance(norms, dict)
-    norms.update({block: FORGERIES[forgery](vector) for block, vector in norms.items()})
+    state, server = state_of(run), run.server
+    assert isinstance(server, CorrectiveServer)
+    forged = [BlockVector((block,), FORGERIES[forgery](part)) for block, part in state.norms.parts().items()]
+    server._states = [replace(state, norms=BlockSum(tuple(forged)))]
     with pytest.raises(TagMismatch):
         run.round()
     assert run.phases[-1] == (1, "local_dual")

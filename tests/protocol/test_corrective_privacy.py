@@ -70,13 +70,13 @@ def test_absences_restarts_and_missing_labels_change_no_bit_either() -> None:
 def test_a_round_takes_three_round_trips_and_two_without_shared_samples(
     grid: tuple[int, int], phases: list[str], level: str
 ) -> None:
-    """Section 3.1; certificates cost none, and the closing round takes no more."""
+    """Section 3.1; certificates cost none. The round that ends the run takes one more, to measure the final model."""
     run = at_level(SMALL, grid, level, stop={"gap": None, "rounds": 2})
     run.run()
     assert len(run.reports) == 3
     assert all(report.metrics.gap is not None for report in run.reports)
-    for round_id in (1, 2, 3):
-        assert [phase for at, phase in run.phases if at == round_id] == phases
+    for round_id, further in ((1, []), (2, []), (3, ["measured"])):
+        assert [phase for at, phase in run.phases if at == round_id] == phases + further
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -86,9 +86,11 @@ def test_the_server_holds_the_kind_of_vectors_of_its_level_and_the_parties_read_
     state = state_of(run)
     by_sample = PlainVector if level == "plain" else EncryptedVector
     by_feature = EncryptedVector if level == "sealed" else PlainVector
-    assert {type(vector) for blocks in (state.anchor.alpha, state.norms) for vector in blocks.values()} == {by_sample}
+    assert {type(vector) for blocks in (state.anchor.alpha, state.norms) for vector in blocks.parts().values()} == {
+        by_sample
+    }
     of_features = (state.anchor.weights, state.model, state.pending.point, state.pending.vertex)
-    assert {type(vector) for blocks in of_features for vector in blocks.values()} == {by_feature}
+    assert {type(vector) for blocks in of_features for vector in blocks.parts().values()} == {by_feature}
     assert type(state.pending.conjugates_and_products) is by_feature
     parts = [half.final_model(run.server.last_state(client)) for client, half in run.participants.items()]
     np.testing.assert_array_equal(parts[0], parts[2])

@@ -80,8 +80,11 @@ def test_nobody_sends_products_while_nothing_is_on_record() -> None:
 
 def test_a_party_that_missed_the_first_rounds_knows_that_models_are_on_record() -> None:
     run = simulation(problem(**SMALL))
+    # A round in which P is not known puts no model on record.
     run.round(available=run.names - {LAST})
+    run.round()
+    assert set(with_products(run, 2).values()) == {False}
     report = run.round()
-    assert len(with_products(run, 2)) == 4
-    assert set(with_products(run, 2).values()) == {True}
+    assert len(with_products(run, 3)) == 4
+    assert set(with_products(run, 3).values()) == {True}
     assert not report.metrics.absences

@@ -135,7 +135,7 @@ class ChoosesParties(Dishonest):
 
 @pytest.mark.parametrize("participation", ["all", "cyclic:3", "fraction:0.75"])
 def test_a_server_cannot_choose_who_updates_samples(participation: str) -> None:
-    run = run_with(ChoosesParties, participation=participation)
+    run = run_with(ChoosesParties, participation=participation, certificate_every=0)
     with pytest.raises(Refusal, match="active: is not what the rule of participation gives for this round"):
         run.round()
 

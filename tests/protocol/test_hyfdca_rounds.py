@@ -10,6 +10,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
+from fenchel_server.algorithms.hyfdca.round import MEASURED_ALONE
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
@@ -48,6 +49,31 @@ def test_partial_participation_syncs_first_and_refreshes_inner_products_last(par
     assert rounds[0] == every_phase[1:]
     assert every_phase in rounds
     assert all(phases in (every_phase, every_phase[1:]) for phases in rounds)
+
+
+@pytest.mark.parametrize("participation", ["fraction:0.5", "cyclic:2"])
+def test_measuring_does_not_train_in_a_run_of_some_parties(participation: str) -> None:
+    """A certificate asks all parties, and so has a round of its own; the others have those whose turn it is."""
+    case = problem(**CASE)
+    run = simulation(case, participation=participation, certificate_every=3, stop={"gap": None})
+    alone = simulation(case, participation=participation, certificate_every=0, stop={"gap": None})
+    trained = []
+    for round_id in range(1, 10):
+        before = run.alpha(case.ids)
+        metrics = run.round().metrics
+        if round_id % 3:
+            assert metrics.gap is None
+            trained.append(metrics.participants)
+            continue
+        assert metrics.gap is not None
+        assert metrics.participants == tuple(sorted(run.names))
+        assert metrics.samples_updated == 0
+        assert MEASURED_ALONE in metrics.note
+        np.testing.assert_array_equal(run.alpha(case.ids), before)
+    assert trained == [alone.round().metrics.participants for _ in range(6)]
+    run.run(11)
+    metrics = run.round(available=run.names - {LAST}).metrics
+    assert (metrics.gap, set(metrics.absences)) == (None, {LAST})
 
 
 def test_the_second_inner_product_can_be_left_out() -> None:

@@ -17,6 +17,7 @@ from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId
 from fenchel_common.intercept import INTERCEPT
 from fenchel_common.losses import LOSSES
+from fenchel_common.model import find_model, read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.folders import whole_model
 from fenchel_server.store import Ending, RunStatus
@@ -83,13 +84,13 @@ def ended(directory: Path, shards: Mapping[str, Shard], terms: RunConfig) -> tup
 def model_in(directory: Path) -> tuple[Array, float]:
     """Weights and intercept; the intercept is the same in the files of all parties with labels, and in no other."""
     found = set()
-    for path in directory.glob("*/*.model.npz"):
-        with np.load(path) as part:
-            assert INTERCEPT not in part["features"].tolist()
-            assert part["weights"].shape == part["scale"].shape == part["features"].shape
-            found |= {float(part["intercept"])} if "intercept" in part.files else set()
+    parts = [read_model(path) for path in directory.glob("*/*.model")]
+    for part in parts:
+        assert INTERCEPT not in part.names
+        assert part.record.all_features == len(NAMES)
+        assert part.record.intercept == ("elsewhere" if part.intercept is None else "held")
+        found |= set() if part.intercept is None else {float(part.intercept)}
     (intercept,) = found
-    parts = (path.read_bytes() for path in directory.glob("*/*.model.npz"))
     return whole_model(parts, NAMES), intercept
 
 
@@ -118,10 +119,11 @@ def test_the_certified_model_is_within_the_gap_of_the_optimum_with_an_intercept(
     best = optimum(loss)
     assert best - 1e-6 <= objective(w, intercept, loss) <= best + GAP
     assert intercept < -0.3
-    with np.load(next(tmp_path.glob("p2/*.model.npz"))) as part:
-        assert "intercept" not in part.files
-        assert float(part["dual"]) <= best + 1e-6
-        assert objective(w, intercept, loss) - best <= float(part["gap"]) + 1e-6
+    part = find_model(tmp_path / "p2")
+    assert part.intercept is None
+    certificate = part.record.certificate
+    assert (certificate.dual or 1.0) <= best + 1e-6
+    assert objective(w, intercept, loss) - best <= (certificate.gap or 0.0) + 1e-6
 
 
 @pytest.mark.parametrize("shards", [clinics_and_labs(labels=True), whole_rows()], ids=["labels twice", "whole rows"])
@@ -203,10 +205,11 @@ def test_each_of_several_classes_has_an_intercept_of_its_own(tmp_path: Path) -> 
     settings = {"lambda": LAMBDA, "loss": "logistic", "classes": [0, 1, 2]}
     ending, _ = ended(tmp_path, shards, config(settings=settings))
     assert ending.status is RunStatus.COMPLETED, ending.reason
-    with np.load(next(tmp_path.glob("p2/*.model.npz"))) as part:
-        assert part["features"].tolist() == list(NAMES)
-        weights, intercepts = part["weights"], part["intercept"]
-        assert (weights.shape, intercepts.shape) == ((6, 3), (3,))
+    part = find_model(tmp_path / "p2")
+    assert part.names == NAMES
+    weights, intercepts = part.weights, part.intercept
+    assert intercepts is not None
+    assert (weights.shape, intercepts.shape) == ((6, 3), (3,))
     for kind in range(3):
         y = np.where(kinds == kind, 1.0, -1.0)
         best = LogisticRegression(C=1.0 / (LAMBDA * len(Y)), tol=1e-10, max_iter=10_000).fit(PREPARED, y)

@@ -19,6 +19,7 @@ from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
+from fenchel_common.model import find_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import LABELS, LAYOUT
 from fenchel_common.wire.labels import labels_compared_from_bytes
@@ -209,7 +210,6 @@ def test_labels_compared_in_clear_and_encrypted_give_the_same_model(tmp_path: Pa
     for level in LEVELS:
         run = federation(tmp_path / level, named_shards(DATASET, grid=(1, 2)), privacy=level)
         assert run.drive().status is RunStatus.COMPLETED
-        with np.load(tmp_path / level / "p1" / f"{RUN}.model.npz") as kept:
-            models.append(kept["weights"])
+        models.append(find_model(tmp_path / level / "p1").weights)
     assert np.abs(models[0]).max() > 0
     assert all((model == models[0]).all() for model in models)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.losses import LOSSES
+from fenchel_common.model import read_model
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.experiments.centralized import solve_centralized
@@ -45,7 +46,7 @@ def trained(directory: Path, shards: Mapping[str, Shard], **changes: object) -> 
     )
     run = InProcessFederation(directory, shards, config, release_model_to_server=False)
     assert run.drive().status is RunStatus.COMPLETED
-    return whole_model((path.read_bytes() for path in directory.glob("*/*.model.npz")), DATASET.features)
+    return whole_model(map(read_model, directory.glob("*/*.model")), DATASET.features)
 
 
 def check_optimal(w: NDArray[np.float64], X: NDArray[np.float64], y: NDArray[np.float64]) -> None:

@@ -16,6 +16,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import DataUnfit, InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.losses import LOSSES
+from fenchel_common.model import read_model
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, LAYOUT, PREPARE
@@ -88,15 +89,15 @@ class Trained:
 
     @property
     def w(self) -> Array:
-        return whole_model((path.read_bytes() for path in self.directory.glob("*/*.model.npz")), DATA.features)
+        return whole_model(map(read_model, self.directory.glob("*/*.model")), DATA.features)
 
     def scaling(self, name: str) -> dict[str, float]:
         """The shift, scale or missing value of each feature, from the parties' model files."""
         found: dict[str, float] = {}
-        for path in self.directory.glob("*/*.model.npz"):
-            with np.load(path) as part:
-                for feature, value in zip(part["features"].tolist(), part[name].tolist(), strict=True):
-                    assert found.setdefault(feature, value) == value, "the same at every holder"
+        for path in self.directory.glob("*/*.model"):
+            for feature in read_model(path).record.features:
+                value = getattr(feature, name)
+                assert found.setdefault(feature.name, value) == value, "the same at every holder"
         return found
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from fenchel_common.errors import DataUnfit, InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.model import Standardised, find_model, read_model
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import INTRODUCE, LAYOUT, PREPARE
@@ -84,13 +84,11 @@ class Trained:
 
     @property
     def w(self) -> Array:
-        return whole_model((path.read_bytes() for path in self.directory.glob("*/*.model.npz")), DATA.features)
+        return whole_model(map(read_model, self.directory.glob("*/*.model")), DATA.features)
 
-    def kept(self, party: str) -> dict[str, Any]:
-        """The numbers in a party's model file that are not by feature."""
-        (path,) = (self.directory / party).glob("*.model.npz")
-        with np.load(path) as part:
-            return {name: part[name].item() for name in part.files if part[name].ndim == 0}
+    def target(self, party: str) -> Standardised | None:
+        """How a party's model says that numbers to predict were standardised."""
+        return find_model(self.directory / party).record.target
 
 
 def trained(directory: Path, held: Mapping[str, Shard], terms: RunConfig) -> Trained:
@@ -129,10 +127,11 @@ def test_balanced_classes_and_sample_weights_give_the_model_of_the_pooled_table(
 def test_numbers_to_predict_are_standardised_and_predictions_are_in_their_unit(tmp_path: Path, local: str) -> None:
     done = trained(tmp_path, shards(PRICES), config({**STANDARD, "local": local}))
     check_optimal(done, STANDARD)
-    kept = done.kept("p3")
-    assert (kept["target_shift"], kept["target_scale"]) == pytest.approx((PRICES.mean(), PRICES.std()), rel=1e-12)
-    assert "target_shift" not in done.kept("p4"), "who has no labels learns nothing of them"
-    predicted = kept["target_shift"] + kept["target_scale"] * (X @ done.w)
+    target = done.target("p3")
+    assert target is not None
+    assert (target.shift, target.scale) == pytest.approx((PRICES.mean(), PRICES.std()), rel=1e-12)
+    assert done.target("p4") is None, "who has no labels learns nothing of them"
+    predicted = target.shift + target.scale * (X @ done.w)
     last = RoundMetrics.from_json(done.run.store.rounds(RUN)[-1].metrics)
     deviations = float(np.sqrt(((predicted - PRICES) ** 2).mean())) / PRICES.std()
     assert last.accuracy is None
@@ -152,7 +151,7 @@ def test_every_cipher_and_level_gives_the_same_model_to_the_last_bit(tmp_path: P
     for name, changes in levels.items():
         done = trained(tmp_path / name, held, config(settings, stop={"gap": 1e-3}, **changes))
         assert done.ending.status is RunStatus.COMPLETED
-        models.append((done.w.tobytes(), {**done.kept("p1"), "gap": 0.0}))
+        models.append((done.w.tobytes(), done.target("p1")))
     assert all(model == models[0] for model in models)
 
 

@@ -29,8 +29,8 @@ FRACTIONAL_BITS: Final = 32
 RECORDED: Final[dict[str, tuple[str, str]]] = {
     "paper": ("bceb6d159acc3677", "4ea1fb0ed07425fc"),
     "theory": ("178b8e31fb5302d5", "8c67b2eebf53af98"),
-    "corrective": ("0c8298eb3c65e1e2", "45b3e82aeb6e8b02"),
-    "corrective logistic": ("918f966fa2f6ba4a", "b471ae738451d025"),
+    "corrective": ("0c8298eb3c65e1e2", "fe023b3fac08e809"),
+    "corrective logistic": ("918f966fa2f6ba4a", "68fa10ed9c0c5471"),
     "fedavg": ("8f16c019764c36b2", "2407057636a63895"),
     "hyfem": ("b5f5736f2301bda4", "5a08fd60f25addd3"),
     "dualfl": ("1966d9557be34706", "275e86f7c26407a4"),

@@ -12,6 +12,7 @@ from fenchel_client.party import Party
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import ClientId
 from fenchel_common.losses import LOSSES
+from fenchel_common.model import find_model, read_model
 from fenchel_common.objectives import primal
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import LAYOUT, PREPARE, ROWS
@@ -71,10 +72,9 @@ def config(**changes: object) -> RunConfig:
 
 
 def model_in(directory: Path) -> Array:
-    for path in directory.glob("*/*.model.npz"):
-        with np.load(path) as part:
-            assert "unit_rows" in part.files
-    return whole_model((path.read_bytes() for path in directory.glob("*/*.model.npz")), NAMES)
+    parts = [read_model(path) for path in directory.glob("*/*.model")]
+    assert all(part.record.unit_rows for part in parts)
+    return whole_model(parts, NAMES)
 
 
 def check_optimal(w: Array, prepared: Array, *, gap: float = GAP) -> None:
@@ -144,9 +144,10 @@ def test_the_intercept_is_not_divided(tmp_path: Path) -> None:
     terms = config(features={"rows": "unit", "intercept": True})
     run = InProcessFederation(tmp_path, clinics_and_labs(), terms, release_model_to_server=False)
     assert run.drive().status is RunStatus.COMPLETED
-    with np.load(next(tmp_path.glob("p1/*.model.npz"))) as part:
-        intercept = float(part["intercept"])
-        gap = float(part["gap"])
+    part = find_model(tmp_path / "p1")
+    intercept, gap = part.intercept, part.record.certificate.gap
+    assert intercept is not None
+    assert gap is not None
     w, prepared = model_in(tmp_path), pooled("standard")
     reached = LAMBDA / 2.0 * w @ w + LOSSES["hinge"].value(prepared @ w + intercept, Y).mean()
     solved = SVC(kernel="linear", C=1.0 / (LAMBDA * len(Y)), tol=1e-6).fit(prepared, Y)

@@ -113,14 +113,22 @@ class ComposeProject:
 
     def read(self, volume: str, pattern: str, *, user_id: int) -> str:
         """The files of a volume that match a pattern of the shell, as far as a user can read them."""
-        printed: bytes = self._engine.containers.run(
+        reader = self._engine.containers.run(
             self.image,
             [f"cat /volume/{pattern}"],
             entrypoint=["sh", "-c"],
             user=f"{user_id}:{user_id}",
             volumes={self.volume(volume): {"bind": "/volume", "mode": "ro"}},
-            remove=True,
+            detach=True,
         )
+        try:
+            # The log of a container is whole once it has ended; who follows it may miss its end.
+            status = reader.wait(timeout=COMMAND_S)["StatusCode"]
+            printed: bytes = reader.logs(stdout=True, stderr=False)
+            if status != 0:
+                raise OSError(reader.logs(stdout=False).decode())
+        finally:
+            reader.remove(force=True)
         return printed.decode()
 
     def result(self) -> dict[str, Any]:

@@ -114,34 +114,47 @@ def combinations_of(run: Simulation, round_id: int) -> set[bytes]:
 class Ascent:
     """Watches a run.
 
-    D at the dual variables on record must not fall, nor P of the model on record rise but where somebody was absent,
-    and every certificate must bound the error.
+    D at the dual variables on record must not fall, and P of the best model must not rise, whoever is absent.
+    Every certificate must bound the error, and none may be of a model that is worse than the one certified before. A
+    round must claim to have updated samples if and only if it has moved dual variables.
     """
 
     def __init__(self, run: Simulation, case: Problem) -> None:
         self._run, self._case = run, case
-        self._dual = case.dual(run.alpha(case.ids))
-        self._primal, self._relative = self._recorded()
+        self._alpha = run.alpha(case.ids)
+        self._dual = case.dual(self._alpha)
+        self._checked = len(run.reports)
+        self._certified = np.inf
+        self._primal = self._recorded()
         self.certificates = 0
 
-    def _recorded(self) -> tuple[float, int]:
-        return self._case.primal(self._run.weights(self._case.data.features)), state_of(self._run).relative_rounds
+    def _recorded(self) -> float | None:
+        """P of the best model; None while the run would end with another one."""
+        if state_of(self._run).latest.pieces:
+            return None
+        return self._case.primal(self._run.weights(self._case.data.features))
 
     def check(self) -> RoundReport:
         """After a round."""
         report, case = self._run.reports[-1], self._case
         alpha = self._run.alpha(case.ids)
+        reports = self._run.reports[self._checked :]
+        assert any(one.metrics.samples_updated for one in reports) == (alpha != self._alpha).any()
+        self._alpha, self._checked = alpha, len(self._run.reports)
         now = case.dual(alpha)
         assert now >= self._dual - FIXED_POINT
         self._dual = max(now, self._dual)
-        primal, relative = self._recorded()
-        assert primal <= self._primal + FIXED_POINT or relative > self._relative
-        self._primal, self._relative = primal, relative
+        if (primal := self._recorded()) is not None:
+            assert self._primal is None or primal <= self._primal + FIXED_POINT
+            self._primal = primal
         assert (case.data.y * alpha).min() >= 0.0
         assert (case.data.y * alpha).max() <= 1.0
         metrics = report.metrics
         if metrics.gap is not None:
             self.certificates += 1
+            assert metrics.primal is not None
+            assert metrics.primal <= self._certified + FIXED_POINT
+            self._certified = metrics.primal
             assert metrics.dual is not None
             assert metrics.gap_error is not None
             assert metrics.dual <= case.optimum + metrics.gap_error

@@ -11,11 +11,11 @@ from fenchel_client.crypto.plain import PlainCipher
 from fenchel_common.algorithms.corrective.messages import FIGURE_COUNT, DualResult, Objectives, PrimalResult
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
-from fenchel_common.blocks import BlockVector
+from fenchel_common.blocks import BlockSum, BlockVector
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
-from fenchel_common.wire.corrective_snapshot import Blocks, CorrectiveState, Memories, PendingPoints, StoredAnchor
+from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer, Parts
 from fenchel_server.algorithms.corrective.round import CorrectiveRound, begin_round
 from fenchel_server.algorithms.intake import Answers, PhaseSums
@@ -43,25 +43,25 @@ def on(blocks: tuple[int, ...], value: float, vector_format: VectorFormat = PROD
     return BlockVector(blocks, constant(value, vector_format, blocks=len(blocks))) if blocks else None
 
 
-def values_of(blocks: Blocks) -> dict[int, float]:
+def values_of(blocks: BlockSum | BlockVector) -> dict[int, float]:
     """The constant of each block."""
-    return {block: float(read_unchecked(CIPHER, vector)[0]) for block, vector in sorted(blocks.items())}
+    return {block: float(read_unchecked(CIPHER, vector)[0]) for block, vector in blocks.parts().items()}
 
 
 def state_after(round_id: int, *, participants: frozenset[ClientId] = BOTH) -> CorrectiveState:
     """A state in which α is 0.25, the anchor's model 1, the best model 2, and the pending points are 3 and 4."""
     return CorrectiveState(
-        norms={block: constant(1.0) for block in (1, 2)},
+        norms=BlockSum.of(on((1, 2), 1.0)),
         memories=Memories(round_id, participants, BOTH),
         anchor=StoredAnchor(
             round_id=round_id,
-            alpha={block: constant(0.25, ALPHA_FORMAT) for block in (0, 1, 2)},
-            weights={block: constant(1.0) for block in (0, 1)},
+            alpha=BlockSum.of(on((0, 1, 2), 0.25, ALPHA_FORMAT)),
+            weights=BlockSum.of(on((0, 1), 1.0)),
         ),
-        model={block: constant(2.0) for block in (0, 1)},
+        model=BlockSum.of(on((0, 1), 2.0)),
         pending=PendingPoints(
-            point={block: constant(3.0) for block in (0, 1)},
-            vertex={block: constant(4.0) for block in (0, 1)},
+            point=BlockSum.of(on((0, 1), 3.0)),
+            vertex=BlockSum.of(on((0, 1), 4.0)),
             conjugates_and_products=encrypted(CIPHER, np.array([0.5, 0.5]), PRODUCT_FORMAT),
         ),
     )

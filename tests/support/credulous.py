@@ -100,6 +100,7 @@ def believe_every_sum(monkeypatch: pytest.MonkeyPatch) -> None:
 def believe_every_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes parties take any figures, also of a primal objective below the dual one."""
     monkeypatch.setattr("fenchel_client.algorithms.hyfdca.client.checked_gap", lambda _figures, **_run: 0.0)
+    monkeypatch.setattr("fenchel_client.algorithms.corrective.primal._check_gap", lambda _settlement, **_run: None)
 
 
 def believe_every_record(monkeypatch: pytest.MonkeyPatch) -> None:

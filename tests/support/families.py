@@ -17,6 +17,7 @@ BY_FAMILY: Final[dict[str, AlgorithmSettings]] = {
     "hyfdca": EVERY["hyfdca paper"],
     "corrective": EVERY["hyfdca corrective"],
     "averaging": EVERY["scaffold"],
+    "scoring": EVERY["scoring"],
 }
 """One algorithm's settings by the name of the family."""
 

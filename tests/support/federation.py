@@ -13,6 +13,7 @@ from fenchel_client.task import Handler, Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
+from fenchel_common.model import read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.wire.frames import TaskKey
 from fenchel_deploy.folders import whole_model
@@ -77,4 +78,4 @@ def calm_model(
 ) -> NDArray[np.float64]:
     """The model of a run in this process in which nothing fails, in the order of `features`."""
     InProcessFederation(directory, shards, config, release_model_to_server=False).drive()
-    return whole_model((path.read_bytes() for path in directory.glob("*/*.model.npz")), features)
+    return whole_model(map(read_model, directory.glob("*/*.model")), features)

@@ -6,9 +6,8 @@ from fenchel_client.algorithms.hyfdca.book import HyfdcaBook
 from fenchel_client.algorithms.hyfdca.roundonrecord import RoundOnRecord
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
-from fenchel_common.algorithms.hyfdca.rounds import RoundChoices
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, due_active
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.participation import active_clients
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import ROUND, Moment, seed_to_bytes
@@ -70,7 +69,7 @@ class RecordedRun:
         self.round_id = self.round_id + 1 if at is None else at
         if active is None:
             chosen = self.book.settings
-            due = active_clients(chosen.participation_rule, CLIENTS, seed=chosen.seed, round_id=RoundId(self.round_id))
+            due = due_active(chosen, CLIENTS, RoundId(self.round_id))
             active = () if closing else due.intersection(available)
         working = frozenset(active)
         shares = {party: share for party in CLIENTS if party in working & {A, B}}

@@ -52,6 +52,7 @@ def round_record(round_id: int, *, absent: tuple[str, ...] = ()) -> RoundRecord:
 
 
 def running_with_setup(store: Store, run: RunId = RUN) -> None:
-    store.create_run(run, name="trial", config=RunConfig.from_mapping({"name": "trial"}).to_json())
+    name = "trial" if run == RUN else run
+    store.create_run(run, name=name, config=RunConfig.from_mapping({"name": "trial"}).to_json())
     store.begin_attempt(run)
     store.commit_setup(run, setup_record(), round_record(0), b"state 0")

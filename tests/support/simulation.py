@@ -64,7 +64,7 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""
         alpha = (
-            self.server._states[0].anchor.alpha
+            self.server._states[0].anchor.alpha.parts()
             if isinstance(self.server, CorrectiveServer)
             else self.server._state.alpha
         )

@@ -1,8 +1,9 @@
-"""A terminal in memory: a command runs on a pseudo-terminal, and every screen that it draws can be looked at."""
+"""Terminals for commands: one in memory, of which every screen can be looked at, and one of tmux, as people use."""
 
 import fcntl
 import os
 import pty
+import shlex
 import struct
 import subprocess
 import termios
@@ -16,6 +17,14 @@ LINES = 50
 READ_BYTES = 1 << 12
 REDRAW = b"\r\x1b[2K"
 """With this the view begins to wipe itself off, to be drawn anew: before it, the screen is whole."""
+
+OVER = "over"
+"""The channel on which a terminal of tmux says that its command has ended."""
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without a width, which would count for more than that of the terminal."""
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm-256color"}
 
 
 class Terminal:
@@ -68,14 +77,12 @@ def on_terminal(
     """Starts a command whose stderr, and stdout unless told otherwise, are a terminal of that many columns."""
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    environment.pop("COLUMNS", None)
     process = subprocess.Popen(
         list(command),
         stdin=terminal,
         stdout=terminal if stdout is None else stdout,
         stderr=terminal,
-        env=environment,
+        env=environment(),
         start_new_session=True,
     )
     os.close(terminal)
@@ -88,3 +95,37 @@ def on_terminal(
         if process.stdout is not None:
             process.stdout.close()
         os.close(controller)
+
+
+class Pane:
+    """A command in a terminal of tmux."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def tmux(self, *words: str) -> str:
+        command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *words]
+        return subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=120, check=True
+        ).stdout
+
+    def ended(self) -> list[str]:
+        """Waits for the end of the command, and returns what it left on the terminal, from the first line on.
+
+        Its last line is "exit", with the command's exit code.
+        """
+        self.tmux("wait-for", OVER)
+        written = self.tmux("capture-pane", "-p", "-S", "-")
+        return [line.rstrip() for line in written.splitlines() if line.strip()]
+
+
+@contextmanager
+def in_tmux(command: Sequence[str | Path], *, columns: int, folder: Path) -> Iterator[Pane]:
+    """Starts a command in a terminal of tmux of that many columns; `folder` is for its socket."""
+    pane = Pane(folder / "tmux")
+    line = f"{shlex.join(map(str, command))}; echo exit $?; tmux wait-for -S {OVER}; cat"
+    pane.tmux("new-session", "-d", "-x", str(columns), "-y", str(LINES), line)
+    try:
+        yield pane
+    finally:
+        pane.tmux("kill-server")

@@ -24,7 +24,7 @@ from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 
 ROOT = Path(__file__).parents[2]
 ABOUT = ROOT / "docs" / "defaults.md"
-NO_DEFAULT = frozenset({"name"})
+NO_DEFAULT = frozenset({"name", "package"})
 OF_HYFDCA = "settings.local"
 
 Flat = dict[str, object]
@@ -143,7 +143,9 @@ def test_attacks_have_the_defaults_but_for_their_departures() -> None:
 
 
 def test_the_bench_has_the_defaults_but_for_its_departures() -> None:
-    setting = Setting(load_dataset("breast_cancer"), 1e-2, (2, 2), "contiguous", "hinge", optimum=1.0, seed=0)
+    setting = Setting(
+        load_dataset("breast_cancer"), 1e-2, (2, 2), "contiguous", "hinge", optimum=1.0, participation="all", seed=0
+    )
     found = settings_of(setting.corrective())
     assert found == {name: expected("fenchel bench rounds")[name] for name in found}
     assert effective(setting.encrypted(1000)) == expected("fenchel bench rounds --repeat-encrypted")

@@ -29,7 +29,8 @@ WHOLE = RoundMetrics(
 WHOLE_JSON = (
     '{"round": 2, "primal": 0.1, "dual": "nan", "gap": "inf", "gap_error": 1e-12, "accuracy": 0.3333333333333333,'
     ' "samples_updated": 7, "participants": ["north"], "absences": {"south": "late"}, "stale": ["south"],'
-    ' "note": "a note", "figures": {"rho": 0.1, "delta": "-inf"}, "phases": ["local_dual", "primal"], "closing": false}'
+    ' "note": "a note", "figures": {"rho": 0.1, "delta": "-inf"}, "phases": ["local_dual", "primal"], "closing": false,'
+    ' "scores": null, "leg": 0}'
 )
 
 

@@ -141,7 +141,7 @@ def test_a_run_in_clear_must_be_marked_as_a_benchmark() -> None:
     [
         ({}, r"name is missing; add it"),
         ({"name": ""}, r"name = '': must have at least 1 character"),
-        ({"algorithm": "sgd"}, r"algorithm = 'sgd': use one of .*hyfdca"),
+        ({"algorithm": "sgd"}, r"algorithm = 'sgd': not installed here; .* use one of .*hyfdca"),
         ({"cipher": "rot13"}, r"cipher = 'rot13': must be 'paillier' or 'masks'"),
         ({"sede": 1}, r"unknown key sede; did you mean seed\? known here: name, algorithm"),
         (

@@ -3,44 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fenchel_client.algorithms.averaging.afl import AflClient
-from fenchel_client.algorithms.averaging.deltafl import DeltaflClient
-from fenchel_client.algorithms.averaging.drfa import DrfaClient
-from fenchel_client.algorithms.averaging.dualfl import DualflClient
-from fenchel_client.algorithms.averaging.fedavg import FedavgClient
-from fenchel_client.algorithms.averaging.feddyn import FeddynClient
-from fenchel_client.algorithms.averaging.fedpd import FedpdClient
-from fenchel_client.algorithms.averaging.fedprox import FedproxClient
-from fenchel_client.algorithms.averaging.fedsgm import FedsgmClient
-from fenchel_client.algorithms.averaging.fivegcs import FivegcsClient
-from fenchel_client.algorithms.averaging.hyfem import HyfemClient
-from fenchel_client.algorithms.averaging.qffl import QfflClient
-from fenchel_client.algorithms.averaging.scaffnew import ScaffnewClient
-from fenchel_client.algorithms.averaging.scaffold import ScaffoldClient
-from fenchel_client.algorithms.averaging.scaffpd import ScaffpdClient
+from fenchel_client.algorithms.averaging.builtin import AVERAGING
+from fenchel_client.algorithms.averaging.rails import AveragingClient
 from fenchel_client.algorithms.base import ClientHalf
 from fenchel_client.algorithms.corrective.classes import corrective_half
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
+from fenchel_client.algorithms.scoring.client import ScoringClient
+from fenchel_common.algorithms.outside import WithOutside, outside_half
 
 ALGORITHMS: Final[Mapping[str, Mapping[str, ClientHalf]]] = {
     "hyfdca": {"hyfdca": HyfdcaClient},
     "corrective": {"hyfdca": corrective_half},
-    "averaging": {
-        "fedavg": FedavgClient,
-        "hyfem": HyfemClient,
-        "dualfl": DualflClient,
-        "feddyn": FeddynClient,
-        "fedpd": FedpdClient,
-        "5gcs": FivegcsClient,
-        "scaffnew": ScaffnewClient,
-        "fedsgm": FedsgmClient,
-        "scaffpd": ScaffpdClient,
-        "scaffold": ScaffoldClient,
-        "afl": AflClient,
-        "drfa": DrfaClient,
-        "qffl": QfflClient,
-        "fedprox": FedproxClient,
-        "deltafl": DeltaflClient,
-    },
+    "scoring": {"scoring": ScoringClient},
+    "averaging": WithOutside(AVERAGING, lambda found: outside_half(found.client, AveragingClient)),
 }
 """The client halves by the name of the family and the name of the algorithm in a run's file."""

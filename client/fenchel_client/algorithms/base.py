@@ -12,6 +12,7 @@ from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.scoresums import ScoreFigures
 
 
 class AlgorithmClient(Protocol):
@@ -109,6 +110,19 @@ class KnowsGap(Protocol):
     @property
     def last_gap(self) -> float | None:
         """The last P − D that this half computed, on record or not; None before the first."""
+        ...
+
+
+@runtime_checkable
+class KnowsScores(Protocol):
+    """The client half of an algorithm that measures the final model on this client's own samples."""
+
+    @property
+    def own_scores(self) -> ScoreFigures | None:
+        """How well the model predicts the labels of this client's samples; None before the last round.
+
+        None also for a client without labels, and for one that restarted after that round. Nobody else is told.
+        """
         ...
 
 

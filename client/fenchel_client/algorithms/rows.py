@@ -1,6 +1,7 @@
 """A party's rows as the client half of an algorithm gets them: by block, in the order of the layout."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Final
 
@@ -77,6 +78,12 @@ class PartyRows:
         if self.y is None:
             raise InvalidInput("labels: this party has no labels, and can neither train nor report")
         return self.y
+
+    def with_labels(self, y: Array) -> "PartyRows":
+        """The same rows with other labels."""
+        rows = copy(self)
+        rows.y = y
+        return rows
 
     def positions_of(self, blocks: Sequence[int]) -> Positions:
         """The positions of the samples of these blocks, in the given order of blocks."""

@@ -76,9 +76,10 @@ class AlignmentClient:
             elements = self._ring_secret.blind_ids(self._table.ids)
         else:
             elements = b"".join(keyed_pseudonyms(self._table.ids, secret=self._shared_secret, run=self._run))
+        features = sorted(pseudonyms(self._table.features, tag_secret=self._tag_secret, run=self._run))
         return listing_to_bytes(
             Listing(
-                features=tuple(sorted(pseudonyms(self._table.features, tag_secret=self._tag_secret, run=self._run))),
+                features=bytes.fromhex("".join(features)),
                 has_labels=self._table.y is not None,
                 ids=self._ring.tagged(0, elements),
                 sealed_names=sealed_names(

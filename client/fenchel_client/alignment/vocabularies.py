@@ -19,7 +19,7 @@ from fenchel_common.data.categories import Vocabulary
 from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import MAX_NAME_CHARS
-from fenchel_common.runconfig import FeaturesConfig
+from fenchel_common.runsections import FeaturesConfig
 from fenchel_common.wire.vocabulary import (
     MAX_SEALED_VOCABULARY_BYTES,
     start_vocabularies_from_bytes,
@@ -42,13 +42,18 @@ def vocabulary_answer(
     vocabulary_asked_from_bytes(body)
     if config is None:
         raise Refusal("the run has no [features], and so no vocabulary", public_reason="this run has no vocabulary")
-    missing = table.missing() if config.indicators else ()
-    offered = Vocabulary.offered(table.categories, least=config.category_samples, missing=missing)
+    offered = offered_vocabulary(table, config)
     return vocabulary_given_to_bytes(sealed_vocabulary(offered, tag_secret=tag_secret, run=run, party=party))
 
 
-def sealed_vocabulary(offered: Vocabulary, *, tag_secret: bytes, run: RunId, party: ClientId) -> bytes:
-    """The offer, sealed; `DataUnfit` if it cannot be sent."""
+def offered_vocabulary(table: PartyTable, config: FeaturesConfig) -> Vocabulary:
+    """What the party tells the others of its own columns."""
+    missing = table.missing() if config.indicators else ()
+    return Vocabulary.offered(table.categories, least=config.category_samples, missing=missing)
+
+
+def check_offered(offered: Vocabulary) -> None:
+    """Raises `DataUnfit` if the name of a column cannot be sent."""
     for column in (*offered.values, *offered.indicators):
         if len(column) > MAX_NAME_CHARS or "\0" in column:
             raise DataUnfit(
@@ -56,6 +61,11 @@ def sealed_vocabulary(offered: Vocabulary, *, tag_secret: bytes, run: RunId, par
                 "rename it",
                 public_reason=UNFIT,
             )
+
+
+def sealed_vocabulary(offered: Vocabulary, *, tag_secret: bytes, run: RunId, party: ClientId) -> bytes:
+    """The offer, sealed; `DataUnfit` if it cannot be sent."""
+    check_offered(offered)
     key, content = vocabulary_key(tag_secret, run), vocabulary_to_bytes(offered)
     sealed = sealed_list(content, key=key, label=LABEL, run=run, party=party)
     if len(sealed) > MAX_SEALED_VOCABULARY_BYTES:

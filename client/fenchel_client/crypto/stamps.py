@@ -133,6 +133,8 @@ def block_token(kind: str, block: int, names: Sequence[str]) -> bytes:
 
 def piece_places(place: Place, pieces: int) -> list[Place]:
     """The places of the pieces of a block whose values take several ciphertexts; a single piece has the block's."""
+    if pieces == 1:
+        return [place]
     contents = (framed(place.token, bytes([piece])) for piece in range(1, pieces))
     tokens = [place.token, *(hashlib.blake2b(content, digest_size=TOKEN_BYTES).digest() for content in contents)]
     first = place.index * pieces

@@ -23,11 +23,12 @@ _sym_db = _symbol_database.Default()
 
 
 from fenchel.v1 import hyfdca_pb2 as fenchel_dot_v1_dot_hyfdca__pb2
+from fenchel.v1 import scores_pb2 as fenchel_dot_v1_dot_scores__pb2
 from fenchel.v1 import vectors_pb2 as fenchel_dot_v1_dot_vectors__pb2
 from fenchel.v1 import visibility_pb2 as fenchel_dot_v1_dot_visibility__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65nchel/v1/corrective.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xda\x01\n\x10\x43orrectiveAnchor\x12P\n\x05\x61lpha\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x39\n\x05model\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\x83\x01\n\x16\x43orrectiveRoundChoices\x12\x1e\n\x0cparticipants\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x16\n\x08\x63ollapse\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x15\n\x07\x63losing\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x1a\n\x0clive_samples\x18\x04 \x01(\x04\x42\x04\xe8\xe0\x18\x03\"I\n\x17\x43orrectivePrimalChoices\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x16\n\x08reported\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"\xe6\x02\n\x14\x43orrectiveRoundStart\x12\x34\n\x08restored\x18\x01 \x01(\x0b\x32\x1c.fenchel.v1.CorrectiveAnchorB\x04\xe8\xe0\x18\x06\x12J\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12L\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\"T\n\x15\x43orrectiveProductTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\"\xea\x02\n\x17\x43orrectiveProductResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12m\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12n\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12\\\n\x04gram\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorB:\xe8\xe0\x18\x05\xfa\xe0\x18\x32one party\'s contribution to the products of models\"\xf7\x02\n\x12\x43orrectiveDualTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\x12G\n\x05norms\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12M\n\x05point\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12N\n\x06vertex\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12<\n\x04gram\x18\x05 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12products of models\"\xee\x03\n\x14\x43orrectiveDualResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12p\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x05\xfa\xe0\x18@one party\'s contribution to new dual variables of single samples\x12Q\n\x07\x66igures\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$one party\'s sums of losses and norms\x12P\n\x05\x61lpha\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x05 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x19\n\x0b\x63ombination\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12U\n\x06vertex\x18\x07 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\"\x9a\x02\n\x14\x43orrectivePrimalTask\x12T\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\x12U\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB0\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\x12U\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\"\x86\x04\n\x16\x43orrectivePrimalResult\x12\x66\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB>\xe8\xe0\x18\x05\xfa\xe0\x18\x36one party\'s contribution to the model of the new point\x12h\n\x06vertex\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB?\xe8\xe0\x18\x05\xfa\xe0\x18\x37one party\'s contribution to the model of the new vertex\x12\x8a\x01\n\x17\x63onjugates_and_products\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorBU\xe8\xe0\x18\x05\xfa\xe0\x18Mone party\'s sums of conjugates and inner products of points, over its samples\x12:\n\nobjectives\x18\x04 \x01(\x0b\x32 .fenchel.v1.CorrectiveObjectivesB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x05 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x39\n\x05model\x18\x06 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\xf0\x02\n\x14\x43orrectiveObjectives\x12%\n\x06primal\x18\x01 \x01(\x01\x42\x15\xe8\xe0\x18\x04\xfa\xe0\x18\rthe objective\x12(\n\x04\x64ual\x18\x02 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objective\x12O\n\x08\x61\x63\x63uracy\x18\x03 \x01(\x01\x42=\xe8\xe0\x18\x04\xfa\xe0\x18\x35the accuracy, or in regression the mean squared error\x12\x34\n\x0csquared_norm\x18\x04 \x01(\x01\x42\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16\x61 model\'s squared norm\x12\x36\n\x08row_norm\x18\x05 \x01(\x01\x42$\xe8\xe0\x18\x04\xfa\xe0\x18\x1cthe mean norm of all samples\x12H\n\rproduct_error\x18\x06 \x01(\x01\x42\x31\xe8\xe0\x18\x04\xfa\xe0\x18)a bound on the rounding of inner products\"N\n\x0f\x43orrectiveModel\x12;\n\x07weights\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\xca\x06\n\x12\x43orrectiveSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cmemory_round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0c\x61nchor_round\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cparticipants\x18\x04 \x03(\tB\x04\xe8\xe0\x18\x03\x12\x14\n\x06intact\x18\x05 \x03(\tB\x04\xe8\xe0\x18\x03\x12U\n\x05\x61lpha\x18\x06 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12>\n\x07weights\x18\x07 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12L\n\x05norms\x18\x08 \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12>\n\x05model\x18\t \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12O\n\x05point\x18\n \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12Q\n\x06vertex\x18\x0b \x03(\x0b\x32\x1c.fenchel.v1.HyfdcaBlockStateB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x0c \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\x12\x17\n\tcollapses\x18\r \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0frelative_rounds\x18\x0e \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x34\n\x07reached\x18\x0f \x01(\x0b\x32\x1d.fenchel.v1.CorrectiveReachedB\x04\xe8\xe0\x18\x06\"\xe9\x01\n\x11\x43orrectiveReached\x12%\n\x06primal\x18\x01 \x01(\x01\x42\x15\xe8\xe0\x18\x04\xfa\xe0\x18\rthe objective\x12(\n\x04\x64ual\x18\x02 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objective\x12$\n\x03gap\x18\x03 \x01(\x01\x42\x17\xe8\xe0\x18\x04\xfa\xe0\x18\x0fthe duality gap\x12\x35\n\tgap_error\x18\x04 \x01(\x01\x42\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1a\x61 bound on rounding errors\x12&\n\x08\x61\x63\x63uracy\x18\x05 \x01(\x01\x42\x14\xe8\xe0\x18\x04\xfa\xe0\x18\x0cthe accuracy\"+\n\x14\x43orrectiveClassTasks\x12\x13\n\x05tasks\x18\x01 \x03(\x0c\x42\x04\xe8\xe0\x18\x06\"/\n\x16\x43orrectiveClassResults\x12\x15\n\x07results\x18\x01 \x03(\x0c\x42\x04\xe8\xe0\x18\x06\"q\n\x1b\x43orrectiveClassRoundChoices\x12\x19\n\x07\x63lasses\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x37\n\x05round\x18\x02 \x01(\x0b\x32\".fenchel.v1.CorrectiveRoundChoicesB\x04\xe8\xe0\x18\x06\"R\n\x1c\x43orrectiveClassPrimalChoices\x12\x1a\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x16\n\x08reported\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"Q\n\x17\x43orrectiveClassSnapshot\x12\x36\n\x08problems\x18\x01 \x03(\x0b\x32\x1e.fenchel.v1.CorrectiveSnapshotB\x04\xe8\xe0\x18\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66\x65nchel/v1/corrective.proto\x12\nfenchel.v1\x1a\x17\x66\x65nchel/v1/hyfdca.proto\x1a\x17\x66\x65nchel/v1/scores.proto\x1a\x18\x66\x65nchel/v1/vectors.proto\x1a\x1b\x66\x65nchel/v1/visibility.proto\"\xda\x01\n\x10\x43orrectiveAnchor\x12P\n\x05\x61lpha\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x39\n\x05model\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\x96\x01\n\x16\x43orrectiveRoundChoices\x12\x1e\n\x0cparticipants\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x16\n\x08\x63ollapse\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x15\n\x07\x63losing\x18\x03 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x1a\n\x0clive_samples\x18\x04 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x11\n\x03leg\x18\x05 \x01(\x04\x42\x04\xe8\xe0\x18\x03\"I\n\x17\x43orrectivePrimalChoices\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x03\x12\x16\n\x08reported\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"c\n\x19\x43orrectiveMeasuredChoices\x12\x46\n\x05value\x18\x01 \x01(\x01\x42\x37\xe8\xe0\x18\x04\xfa\xe0\x18/how well a model predicts the samples of a fold\"\xe6\x02\n\x14\x43orrectiveRoundStart\x12\x34\n\x08restored\x18\x01 \x01(\x0b\x32\x1c.fenchel.v1.CorrectiveAnchorB\x04\xe8\xe0\x18\x06\x12J\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12L\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\"T\n\x15\x43orrectiveProductTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\"\xea\x02\n\x17\x43orrectiveProductResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12m\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12n\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBE\xe8\xe0\x18\x05\xfa\xe0\x18=one party\'s contribution to the predictions of single samples\x12\\\n\x04gram\x18\x04 \x01(\x0b\x32\x12.fenchel.v1.VectorB:\xe8\xe0\x18\x05\xfa\xe0\x18\x32one party\'s contribution to the products of models\"\xf7\x02\n\x12\x43orrectiveDualTask\x12;\n\x0bround_start\x18\x01 \x01(\x0b\x32 .fenchel.v1.CorrectiveRoundStartB\x04\xe8\xe0\x18\x06\x12G\n\x05norms\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12M\n\x05point\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12N\n\x06vertex\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB%\xe8\xe0\x18\x05\xfa\xe0\x18\x1dpredictions of single samples\x12<\n\x04gram\x18\x05 \x01(\x0b\x32\x12.fenchel.v1.VectorB\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12products of models\"\xee\x03\n\x14\x43orrectiveDualResult\x12\x12\n\x04lost\x18\x01 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12p\n\x05point\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorBH\xe8\xe0\x18\x05\xfa\xe0\x18@one party\'s contribution to new dual variables of single samples\x12Q\n\x07\x66igures\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$one party\'s sums of losses and norms\x12P\n\x05\x61lpha\x18\x04 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x05 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12\x19\n\x0b\x63ombination\x18\x06 \x01(\x0c\x42\x04\xe8\xe0\x18\x06\x12U\n\x06vertex\x18\x07 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\"\x9a\x02\n\x14\x43orrectivePrimalTask\x12T\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\x12U\n\x07\x66igures\x18\x02 \x01(\x0b\x32\x12.fenchel.v1.VectorB0\xe8\xe0\x18\x04\xfa\xe0\x18(losses and norms of the whole federation\x12U\n\x06vertex\x18\x03 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB,\xe8\xe0\x18\x05\xfa\xe0\x18$new dual variables of single samples\"\xdd\x04\n\x16\x43orrectivePrimalResult\x12\x66\n\x05point\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB>\xe8\xe0\x18\x05\xfa\xe0\x18\x36one party\'s contribution to the model of the new point\x12h\n\x06vertex\x18\x02 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB?\xe8\xe0\x18\x05\xfa\xe0\x18\x37one party\'s contribution to the model of the new vertex\x12\x8a\x01\n\x17\x63onjugates_and_products\x18\x03 \x01(\x0b\x32\x12.fenchel.v1.VectorBU\xe8\xe0\x18\x05\xfa\xe0\x18Mone party\'s sums of conjugates and inner products of points, over its samples\x12:\n\nobjectives\x18\x04 \x01(\x0b\x32 .fenchel.v1.CorrectiveObjectivesB\x04\xe8\xe0\x18\x06\x12\x16\n\x08\x61\x63\x63\x65pted\x18\x05 \x01(\x08\x42\x04\xe8\xe0\x18\x06\x12\x39\n\x05model\x18\x06 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12U\n\x06scores\x18\x07 \x01(\x0b\x32\x12.fenchel.v1.VectorB1\xe8\xe0\x18\x05\xfa\xe0\x18)one party\'s sums and histograms of scores\"{\n\x16\x43orrectiveMeasuredTask\x12\x61\n\x06scores\x18\x01 \x01(\x0b\x32\x12.fenchel.v1.VectorB=\xe8\xe0\x18\x04\xfa\xe0\x18\x35sums and histograms of scores of the whole federation\"K\n\x18\x43orrectiveMeasuredResult\x12/\n\x07\x66igures\x18\x01 \x01(\x0b\x32\x18.fenchel.v1.ScoreFiguresB\x04\xe8\xe0\x18\x06\"\xf0\x02\n\x14\x43orrectiveObjectives\x12%\n\x06primal\x18\x01 \x01(\x01\x42\x15\xe8\xe0\x18\x04\xfa\xe0\x18\rthe objective\x12(\n\x04\x64ual\x18\x02 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objective\x12O\n\x08\x61\x63\x63uracy\x18\x03 \x01(\x01\x42=\xe8\xe0\x18\x04\xfa\xe0\x18\x35the accuracy, or in regression the mean squared error\x12\x34\n\x0csquared_norm\x18\x04 \x01(\x01\x42\x1e\xe8\xe0\x18\x04\xfa\xe0\x18\x16\x61 model\'s squared norm\x12\x36\n\x08row_norm\x18\x05 \x01(\x01\x42$\xe8\xe0\x18\x04\xfa\xe0\x18\x1cthe mean norm of all samples\x12H\n\rproduct_error\x18\x06 \x01(\x01\x42\x31\xe8\xe0\x18\x04\xfa\xe0\x18)a bound on the rounding of inner products\"N\n\x0f\x43orrectiveModel\x12;\n\x07weights\x18\x01 \x01(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\"\xdd\x07\n\x12\x43orrectiveSnapshot\x12\x13\n\x05round\x18\x01 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cmemory_round\x18\x02 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0c\x61nchor_round\x18\x03 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1a\n\x0cparticipants\x18\x04 \x03(\tB\x04\xe8\xe0\x18\x03\x12\x14\n\x06intact\x18\x05 \x03(\tB\x04\xe8\xe0\x18\x03\x12P\n\x05\x61lpha\x18\x06 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB(\xe8\xe0\x18\x05\xfa\xe0\x18 dual variables of single samples\x12\x39\n\x07weights\x18\x07 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB\x0f\xe8\xe0\x18\x04\xfa\xe0\x18\x07\x61 model\x12G\n\x05norms\x18\x08 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB\x1f\xe8\xe0\x18\x05\xfa\xe0\x18\x17norms of single samples\x12\x39\n\x05model\x18\t \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12J\n\x05point\x18\n \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1athe model of the new point\x12L\n\x06vertex\x18\x0b \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB#\xe8\xe0\x18\x04\xfa\xe0\x18\x1bthe model of the new vertex\x12~\n\x17\x63onjugates_and_products\x18\x0c \x01(\x0b\x32\x12.fenchel.v1.VectorBI\xe8\xe0\x18\x04\xfa\xe0\x18\x41sums of conjugates and inner products of points, over all samples\x12\x17\n\tcollapses\x18\r \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12\x1d\n\x0frelative_rounds\x18\x0e \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12:\n\x06latest\x18\x10 \x03(\x0b\x32\x17.fenchel.v1.BlockVectorB\x11\xe8\xe0\x18\x04\xfa\xe0\x18\tthe model\x12\x34\n\x07reached\x18\x0f \x01(\x0b\x32\x1d.fenchel.v1.CorrectiveReachedB\x04\xe8\xe0\x18\x06\x12\x11\n\x03leg\x18\x11 \x01(\x04\x42\x04\xe8\xe0\x18\x03\x12\x17\n\tleg_since\x18\x12 \x01(\x04\x42\x04\xe8\xe0\x18\x06\x12G\n\x08measured\x18\x13 \x03(\x01\x42\x35\xe8\xe0\x18\x04\xfa\xe0\x18-how well models predict the samples of a fold\"\xe9\x01\n\x11\x43orrectiveReached\x12%\n\x06primal\x18\x01 \x01(\x01\x42\x15\xe8\xe0\x18\x04\xfa\xe0\x18\rthe objective\x12(\n\x04\x64ual\x18\x02 \x01(\x01\x42\x1a\xe8\xe0\x18\x04\xfa\xe0\x18\x12the dual objective\x12$\n\x03gap\x18\x03 \x01(\x01\x42\x17\xe8\xe0\x18\x04\xfa\xe0\x18\x0fthe duality gap\x12\x35\n\tgap_error\x18\x04 \x01(\x01\x42\"\xe8\xe0\x18\x04\xfa\xe0\x18\x1a\x61 bound on rounding errors\x12&\n\x08\x61\x63\x63uracy\x18\x05 \x01(\x01\x42\x14\xe8\xe0\x18\x04\xfa\xe0\x18\x0cthe accuracy\"+\n\x14\x43orrectiveClassTasks\x12\x13\n\x05tasks\x18\x01 \x03(\x0c\x42\x04\xe8\xe0\x18\x06\"/\n\x16\x43orrectiveClassResults\x12\x15\n\x07results\x18\x01 \x03(\x0c\x42\x04\xe8\xe0\x18\x06\"q\n\x1b\x43orrectiveClassRoundChoices\x12\x19\n\x07\x63lasses\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x37\n\x05round\x18\x02 \x01(\x0b\x32\".fenchel.v1.CorrectiveRoundChoicesB\x04\xe8\xe0\x18\x06\"R\n\x1c\x43orrectiveClassPrimalChoices\x12\x1a\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0c\x42\x08\xe8\xe0\x18\x03\xf0\xe0\x18\x04\x12\x16\n\x08reported\x18\x02 \x01(\x08\x42\x04\xe8\xe0\x18\x03\"Q\n\x17\x43orrectiveClassSnapshot\x12\x36\n\x08problems\x18\x01 \x03(\x0b\x32\x1e.fenchel.v1.CorrectiveSnapshotB\x04\xe8\xe0\x18\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,10 +49,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['closing']._serialized_options = b'\350\340\030\003'
   _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['live_samples']._loaded_options = None
   _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['live_samples']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['leg']._loaded_options = None
+  _globals['_CORRECTIVEROUNDCHOICES'].fields_by_name['leg']._serialized_options = b'\350\340\030\003'
   _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['accepted']._loaded_options = None
   _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['accepted']._serialized_options = b'\350\340\030\003'
   _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['reported']._loaded_options = None
   _globals['_CORRECTIVEPRIMALCHOICES'].fields_by_name['reported']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVEMEASUREDCHOICES'].fields_by_name['value']._loaded_options = None
+  _globals['_CORRECTIVEMEASUREDCHOICES'].fields_by_name['value']._serialized_options = b'\350\340\030\004\372\340\030/how well a model predicts the samples of a fold'
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['restored']._loaded_options = None
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['restored']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEROUNDSTART'].fields_by_name['point']._loaded_options = None
@@ -112,6 +117,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['accepted']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['model']._loaded_options = None
   _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['model']._serialized_options = b'\350\340\030\004\372\340\030\tthe model'
+  _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['scores']._loaded_options = None
+  _globals['_CORRECTIVEPRIMALRESULT'].fields_by_name['scores']._serialized_options = b'\350\340\030\005\372\340\030)one party\'s sums and histograms of scores'
+  _globals['_CORRECTIVEMEASUREDTASK'].fields_by_name['scores']._loaded_options = None
+  _globals['_CORRECTIVEMEASUREDTASK'].fields_by_name['scores']._serialized_options = b'\350\340\030\004\372\340\0305sums and histograms of scores of the whole federation'
+  _globals['_CORRECTIVEMEASUREDRESULT'].fields_by_name['figures']._loaded_options = None
+  _globals['_CORRECTIVEMEASUREDRESULT'].fields_by_name['figures']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVEOBJECTIVES'].fields_by_name['primal']._loaded_options = None
   _globals['_CORRECTIVEOBJECTIVES'].fields_by_name['primal']._serialized_options = b'\350\340\030\004\372\340\030\rthe objective'
   _globals['_CORRECTIVEOBJECTIVES'].fields_by_name['dual']._loaded_options = None
@@ -154,8 +165,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVESNAPSHOT'].fields_by_name['collapses']._serialized_options = b'\350\340\030\006'
   _globals['_CORRECTIVESNAPSHOT'].fields_by_name['relative_rounds']._loaded_options = None
   _globals['_CORRECTIVESNAPSHOT'].fields_by_name['relative_rounds']._serialized_options = b'\350\340\030\006'
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['latest']._loaded_options = None
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['latest']._serialized_options = b'\350\340\030\004\372\340\030\tthe model'
   _globals['_CORRECTIVESNAPSHOT'].fields_by_name['reached']._loaded_options = None
   _globals['_CORRECTIVESNAPSHOT'].fields_by_name['reached']._serialized_options = b'\350\340\030\006'
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['leg']._loaded_options = None
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['leg']._serialized_options = b'\350\340\030\003'
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['leg_since']._loaded_options = None
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['leg_since']._serialized_options = b'\350\340\030\006'
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['measured']._loaded_options = None
+  _globals['_CORRECTIVESNAPSHOT'].fields_by_name['measured']._serialized_options = b'\350\340\030\004\372\340\030-how well models predict the samples of a fold'
   _globals['_CORRECTIVEREACHED'].fields_by_name['primal']._loaded_options = None
   _globals['_CORRECTIVEREACHED'].fields_by_name['primal']._serialized_options = b'\350\340\030\004\372\340\030\rthe objective'
   _globals['_CORRECTIVEREACHED'].fields_by_name['dual']._loaded_options = None
@@ -180,42 +199,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CORRECTIVECLASSPRIMALCHOICES'].fields_by_name['reported']._serialized_options = b'\350\340\030\003'
   _globals['_CORRECTIVECLASSSNAPSHOT'].fields_by_name['problems']._loaded_options = None
   _globals['_CORRECTIVECLASSSNAPSHOT'].fields_by_name['problems']._serialized_options = b'\350\340\030\006'
-  _globals['_CORRECTIVEANCHOR']._serialized_start=124
-  _globals['_CORRECTIVEANCHOR']._serialized_end=342
-  _globals['_CORRECTIVEROUNDCHOICES']._serialized_start=345
-  _globals['_CORRECTIVEROUNDCHOICES']._serialized_end=476
-  _globals['_CORRECTIVEPRIMALCHOICES']._serialized_start=478
-  _globals['_CORRECTIVEPRIMALCHOICES']._serialized_end=551
-  _globals['_CORRECTIVEROUNDSTART']._serialized_start=554
-  _globals['_CORRECTIVEROUNDSTART']._serialized_end=912
-  _globals['_CORRECTIVEPRODUCTTASK']._serialized_start=914
-  _globals['_CORRECTIVEPRODUCTTASK']._serialized_end=998
-  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_start=1001
-  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_end=1363
-  _globals['_CORRECTIVEDUALTASK']._serialized_start=1366
-  _globals['_CORRECTIVEDUALTASK']._serialized_end=1741
-  _globals['_CORRECTIVEDUALRESULT']._serialized_start=1744
-  _globals['_CORRECTIVEDUALRESULT']._serialized_end=2238
-  _globals['_CORRECTIVEPRIMALTASK']._serialized_start=2241
-  _globals['_CORRECTIVEPRIMALTASK']._serialized_end=2523
-  _globals['_CORRECTIVEPRIMALRESULT']._serialized_start=2526
-  _globals['_CORRECTIVEPRIMALRESULT']._serialized_end=3044
-  _globals['_CORRECTIVEOBJECTIVES']._serialized_start=3047
-  _globals['_CORRECTIVEOBJECTIVES']._serialized_end=3415
-  _globals['_CORRECTIVEMODEL']._serialized_start=3417
-  _globals['_CORRECTIVEMODEL']._serialized_end=3495
-  _globals['_CORRECTIVESNAPSHOT']._serialized_start=3498
-  _globals['_CORRECTIVESNAPSHOT']._serialized_end=4340
-  _globals['_CORRECTIVEREACHED']._serialized_start=4343
-  _globals['_CORRECTIVEREACHED']._serialized_end=4576
-  _globals['_CORRECTIVECLASSTASKS']._serialized_start=4578
-  _globals['_CORRECTIVECLASSTASKS']._serialized_end=4621
-  _globals['_CORRECTIVECLASSRESULTS']._serialized_start=4623
-  _globals['_CORRECTIVECLASSRESULTS']._serialized_end=4670
-  _globals['_CORRECTIVECLASSROUNDCHOICES']._serialized_start=4672
-  _globals['_CORRECTIVECLASSROUNDCHOICES']._serialized_end=4785
-  _globals['_CORRECTIVECLASSPRIMALCHOICES']._serialized_start=4787
-  _globals['_CORRECTIVECLASSPRIMALCHOICES']._serialized_end=4869
-  _globals['_CORRECTIVECLASSSNAPSHOT']._serialized_start=4871
-  _globals['_CORRECTIVECLASSSNAPSHOT']._serialized_end=4952
+  _globals['_CORRECTIVEANCHOR']._serialized_start=149
+  _globals['_CORRECTIVEANCHOR']._serialized_end=367
+  _globals['_CORRECTIVEROUNDCHOICES']._serialized_start=370
+  _globals['_CORRECTIVEROUNDCHOICES']._serialized_end=520
+  _globals['_CORRECTIVEPRIMALCHOICES']._serialized_start=522
+  _globals['_CORRECTIVEPRIMALCHOICES']._serialized_end=595
+  _globals['_CORRECTIVEMEASUREDCHOICES']._serialized_start=597
+  _globals['_CORRECTIVEMEASUREDCHOICES']._serialized_end=696
+  _globals['_CORRECTIVEROUNDSTART']._serialized_start=699
+  _globals['_CORRECTIVEROUNDSTART']._serialized_end=1057
+  _globals['_CORRECTIVEPRODUCTTASK']._serialized_start=1059
+  _globals['_CORRECTIVEPRODUCTTASK']._serialized_end=1143
+  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_start=1146
+  _globals['_CORRECTIVEPRODUCTRESULT']._serialized_end=1508
+  _globals['_CORRECTIVEDUALTASK']._serialized_start=1511
+  _globals['_CORRECTIVEDUALTASK']._serialized_end=1886
+  _globals['_CORRECTIVEDUALRESULT']._serialized_start=1889
+  _globals['_CORRECTIVEDUALRESULT']._serialized_end=2383
+  _globals['_CORRECTIVEPRIMALTASK']._serialized_start=2386
+  _globals['_CORRECTIVEPRIMALTASK']._serialized_end=2668
+  _globals['_CORRECTIVEPRIMALRESULT']._serialized_start=2671
+  _globals['_CORRECTIVEPRIMALRESULT']._serialized_end=3276
+  _globals['_CORRECTIVEMEASUREDTASK']._serialized_start=3278
+  _globals['_CORRECTIVEMEASUREDTASK']._serialized_end=3401
+  _globals['_CORRECTIVEMEASUREDRESULT']._serialized_start=3403
+  _globals['_CORRECTIVEMEASUREDRESULT']._serialized_end=3478
+  _globals['_CORRECTIVEOBJECTIVES']._serialized_start=3481
+  _globals['_CORRECTIVEOBJECTIVES']._serialized_end=3849
+  _globals['_CORRECTIVEMODEL']._serialized_start=3851
+  _globals['_CORRECTIVEMODEL']._serialized_end=3929
+  _globals['_CORRECTIVESNAPSHOT']._serialized_start=3932
+  _globals['_CORRECTIVESNAPSHOT']._serialized_end=4921
+  _globals['_CORRECTIVEREACHED']._serialized_start=4924
+  _globals['_CORRECTIVEREACHED']._serialized_end=5157
+  _globals['_CORRECTIVECLASSTASKS']._serialized_start=5159
+  _globals['_CORRECTIVECLASSTASKS']._serialized_end=5202
+  _globals['_CORRECTIVECLASSRESULTS']._serialized_start=5204
+  _globals['_CORRECTIVECLASSRESULTS']._serialized_end=5251
+  _globals['_CORRECTIVECLASSROUNDCHOICES']._serialized_start=5253
+  _globals['_CORRECTIVECLASSROUNDCHOICES']._serialized_end=5366
+  _globals['_CORRECTIVECLASSPRIMALCHOICES']._serialized_start=5368
+  _globals['_CORRECTIVECLASSPRIMALCHOICES']._serialized_end=5450
+  _globals['_CORRECTIVECLASSSNAPSHOT']._serialized_start=5452
+  _globals['_CORRECTIVECLASSSNAPSHOT']._serialized_end=5533
 # @@protoc_insertion_point(module_scope)

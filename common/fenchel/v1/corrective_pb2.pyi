@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from fenchel.v1 import hyfdca_pb2 as _hyfdca_pb2
+from fenchel.v1 import scores_pb2 as _scores_pb2
 from fenchel.v1 import vectors_pb2 as _vectors_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -67,6 +68,7 @@ class CorrectiveRoundChoices(_message.Message):
     COLLAPSE_FIELD_NUMBER: _builtins.int
     CLOSING_FIELD_NUMBER: _builtins.int
     LIVE_SAMPLES_FIELD_NUMBER: _builtins.int
+    LEG_FIELD_NUMBER: _builtins.int
     participants: _builtins.bytes
     """The clients of live blocks, as unsigned 32-bit positions in the roster, ascending."""
     collapse: _builtins.bool
@@ -77,6 +79,8 @@ class CorrectiveRoundChoices(_message.Message):
     """The round certifies the model; the clients solve no local problem."""
     live_samples: _builtins.int
     """The number of samples in live blocks."""
+    leg: _builtins.int
+    """In a run with a path of regularisations, the leg of the round; λ and the fold held out follow from it."""
     def __init__(
         self,
         *,
@@ -84,10 +88,11 @@ class CorrectiveRoundChoices(_message.Message):
         collapse: _builtins.bool = ...,
         closing: _builtins.bool = ...,
         live_samples: _builtins.int = ...,
+        leg: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "collapse", b"collapse", "live_samples", b"live_samples", "participants", b"participants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "collapse", b"collapse", "leg", b"leg", "live_samples", b"live_samples", "participants", b"participants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -104,7 +109,7 @@ class CorrectivePrimalChoices(_message.Message):
     accepted: _builtins.bool
     """The combined dual variables are the anchor from now on, as the clients said."""
     reported: _builtins.bool
-    """All clients that report on a part of the best model have done so."""
+    """All clients that report on a part of the model have done so."""
     def __init__(
         self,
         *,
@@ -118,6 +123,28 @@ class CorrectivePrimalChoices(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectivePrimalChoices: _TypeAlias = CorrectivePrimalChoices  # noqa: Y015
+
+@_typing.final
+class CorrectiveMeasuredChoices(_message.Message):
+    """The choices of the server in the record of the phase measured; none unless samples of a fold were held out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    value: _builtins.float
+    """The metric of the path, as the clients computed it from the opened totals of the samples held out."""
+    def __init__(
+        self,
+        *,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveMeasuredChoices: _TypeAlias = CorrectiveMeasuredChoices  # noqa: Y015
 
 @_typing.final
 class CorrectiveRoundStart(_message.Message):
@@ -283,7 +310,7 @@ class CorrectiveDualResult(_message.Message):
         """This client's contribution to the figures: sums over the live blocks that it reports on, divided by the number of
         all samples. 17 sums of losses, then 17 numbers of correct predictions, at 17 models from the best one to that of
         the round; then the sums of conjugates, of row norms and of squared dual variables. Then the number of samples that
-        the client reports on, divided by 1024. In a run with an intercept, then sums over the samples with positive and
+        the client reports on, and of those of class +1 among them, divided by 1024. In a run with an intercept, then sums over the samples with positive and
         over those with negative dual variables: of the dual variables' magnitudes, of these times the row norms, and of
         conjugates below zero.
         """
@@ -361,6 +388,7 @@ class CorrectivePrimalResult(_message.Message):
     OBJECTIVES_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """The combined dual variables are the anchor from now on."""
     @_builtins.property
@@ -381,7 +409,15 @@ class CorrectivePrimalResult(_message.Message):
     def objectives(self) -> Global___CorrectiveObjectives: ...
     @_builtins.property
     def model(self) -> _hyfdca_pb2.BlockVector:
-        """The best model on the blocks of features that this client reports on."""
+        """On the blocks of features that this client reports on, the best model, or while the primal objective is not known
+        the one that looks best by the live samples.
+        """
+
+    @_builtins.property
+    def scores(self) -> _vectors_pb2.Vector:
+        """In a round that may end the run: sums over the samples that this client reports on, from which the figures of the
+        best model follow: numbers of samples by class, histograms of the scores of each class, sums of losses.
+        """
 
     def __init__(
         self,
@@ -392,14 +428,59 @@ class CorrectivePrimalResult(_message.Message):
         objectives: Global___CorrectiveObjectives | None = ...,
         accepted: _builtins.bool = ...,
         model: _hyfdca_pb2.BlockVector | None = ...,
+        scores: _vectors_pb2.Vector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "model", b"model", "objectives", b"objectives", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "model", b"model", "objectives", b"objectives", "point", b"point", "scores", b"scores", "vertex", b"vertex"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates_and_products", b"conjugates_and_products", "model", b"model", "objectives", b"objectives", "point", b"point", "vertex", b"vertex"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "conjugates_and_products", b"conjugates_and_products", "model", b"model", "objectives", b"objectives", "point", b"point", "scores", b"scores", "vertex", b"vertex"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CorrectivePrimalResult: _TypeAlias = CorrectivePrimalResult  # noqa: Y015
+
+@_typing.final
+class CorrectiveMeasuredTask(_message.Message):
+    """Phase measured, at the end of a run, or of the problem of a class."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scores(self) -> _vectors_pb2.Vector:
+        """The sum of all clients' CorrectivePrimalResult.scores; missing for a problem whose model is not measured."""
+
+    def __init__(
+        self,
+        *,
+        scores: _vectors_pb2.Vector | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveMeasuredTask: _TypeAlias = CorrectiveMeasuredTask  # noqa: Y015
+
+@_typing.final
+class CorrectiveMeasuredResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIGURES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def figures(self) -> _scores_pb2.ScoreFigures: ...
+    def __init__(
+        self,
+        *,
+        figures: _scores_pb2.ScoreFigures | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectiveMeasuredResult: _TypeAlias = CorrectiveMeasuredResult  # noqa: Y015
 
 @_typing.final
 class CorrectiveObjectives(_message.Message):
@@ -442,7 +523,7 @@ Global___CorrectiveObjectives: _TypeAlias = CorrectiveObjectives  # noqa: Y015
 
 @_typing.final
 class CorrectiveModel(_message.Message):
-    """The best model on a client's features, from which the client takes the final model."""
+    """The model on a client's features, from which the client takes the final model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -482,7 +563,11 @@ class CorrectiveSnapshot(_message.Message):
     CONJUGATES_AND_PRODUCTS_FIELD_NUMBER: _builtins.int
     COLLAPSES_FIELD_NUMBER: _builtins.int
     RELATIVE_ROUNDS_FIELD_NUMBER: _builtins.int
+    LATEST_FIELD_NUMBER: _builtins.int
     REACHED_FIELD_NUMBER: _builtins.int
+    LEG_FIELD_NUMBER: _builtins.int
+    LEG_SINCE_FIELD_NUMBER: _builtins.int
+    MEASURED_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     """The last round that has ended."""
     memory_round: _builtins.int
@@ -493,32 +578,41 @@ class CorrectiveSnapshot(_message.Message):
     collapses: _builtins.int
     """How often the anchor was rounded, and the number of rounds whose results were differences from the anchor's model."""
     relative_rounds: _builtins.int
+    leg: _builtins.int
+    """In a run with a path: the leg under way, the last round before it, and the metric of each leg with a fold so far."""
+    leg_since: _builtins.int
     @_builtins.property
     def participants(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def intact(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
-    def alpha(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]:
+    def alpha(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]:
         """The anchor: its dual variables by sample, its model by feature."""
 
     @_builtins.property
-    def weights(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def weights(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
     @_builtins.property
-    def norms(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def norms(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
     @_builtins.property
-    def model(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def model(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
     @_builtins.property
-    def point(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def point(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
     @_builtins.property
-    def vertex(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.HyfdcaBlockState]: ...
+    def vertex(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
     @_builtins.property
     def conjugates_and_products(self) -> _vectors_pb2.Vector:
         """As in CorrectiveRoundStart."""
 
     @_builtins.property
+    def latest(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]:
+        """The model of the last round in which the primal objective was not known; none if the best model is newer."""
+
+    @_builtins.property
     def reached(self) -> Global___CorrectiveReached:
         """Only for a problem that stands still while those of other classes go on."""
 
+    @_builtins.property
+    def measured(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
     def __init__(
         self,
         *,
@@ -527,20 +621,24 @@ class CorrectiveSnapshot(_message.Message):
         anchor_round: _builtins.int = ...,
         participants: _abc.Iterable[_builtins.str] | None = ...,
         intact: _abc.Iterable[_builtins.str] | None = ...,
-        alpha: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        weights: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        norms: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        model: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        point: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
-        vertex: _abc.Iterable[_hyfdca_pb2.HyfdcaBlockState] | None = ...,
+        alpha: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        weights: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        norms: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        model: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        point: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        vertex: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
         conjugates_and_products: _vectors_pb2.Vector | None = ...,
         collapses: _builtins.int = ...,
         relative_rounds: _builtins.int = ...,
+        latest: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
         reached: Global___CorrectiveReached | None = ...,
+        leg: _builtins.int = ...,
+        leg_since: _builtins.int = ...,
+        measured: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "reached", b"reached"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "reached", b"reached", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "latest", b"latest", "leg", b"leg", "leg_since", b"leg_since", "measured", b"measured", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "reached", b"reached", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

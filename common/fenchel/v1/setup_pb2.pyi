@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from fenchel.v1 import scores_pb2 as _scores_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
@@ -384,11 +385,16 @@ class ModelPart(_message.Message):
     PRIMAL_FIELD_NUMBER: _builtins.int
     DUAL_FIELD_NUMBER: _builtins.int
     GAP_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
     """A RoundTask, from whose body the party's algorithm computes the weights; the server cannot read them."""
     primal: _builtins.float
     dual: _builtins.float
     gap: _builtins.float
+    @_builtins.property
+    def figures(self) -> _scores_pb2.ScoreFigures:
+        """How well the final model predicts, if the parties have measured it; none in a run of several classes."""
+
     def __init__(
         self,
         *,
@@ -396,10 +402,11 @@ class ModelPart(_message.Message):
         primal: _builtins.float | None = ...,
         dual: _builtins.float | None = ...,
         gap: _builtins.float | None = ...,
+        figures: _scores_pb2.ScoreFigures | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "figures", b"figures", "gap", b"gap", "primal", b"primal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dual", b"_dual", "_gap", b"_gap", "_primal", b"_primal", "dual", b"dual", "figures", b"figures", "gap", b"gap", "primal", b"primal", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__dual: _TypeAlias = _typing.Literal["dual"]  # noqa: Y015
     _WhichOneofArgType__dual: _TypeAlias = _typing.Literal["_dual", b"_dual"]  # noqa: Y015

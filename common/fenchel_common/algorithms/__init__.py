@@ -20,9 +20,11 @@ from fenchel_common.algorithms.averaging.scaffold import ScaffoldSettings
 from fenchel_common.algorithms.averaging.scaffpd import ScaffpdSettings
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.outside import WithOutside
+from fenchel_common.algorithms.scoring.settings import ScoringSettings
 from fenchel_common.algorithms.settings import AlgorithmEntry
 
-SETTINGS: Final[Mapping[str, AlgorithmEntry]] = {
+_BUILT_IN: Final[Mapping[str, AlgorithmEntry]] = {
     "hyfdca": AlgorithmEntry(
         CorrectiveSettings, {"corrective": CorrectiveSettings, "paper": HyfdcaSettings, "theory": HyfdcaSettings}
     ),
@@ -41,4 +43,8 @@ SETTINGS: Final[Mapping[str, AlgorithmEntry]] = {
     "qffl": AlgorithmEntry(QfflSettings),
     "fedprox": AlgorithmEntry(FedproxSettings),
     "deltafl": AlgorithmEntry(DeltaflSettings),
+    "scoring": AlgorithmEntry(ScoringSettings),
 }
+
+SETTINGS: Final[Mapping[str, AlgorithmEntry]] = WithOutside(_BUILT_IN, lambda found: AlgorithmEntry(found.settings))
+"""The built-in algorithms, and those of other packages."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fenchel_common.algorithms.settings import ANY_PARTITION, AlgorithmSettings, Profile
 from fenchel_common.blocks import BlockVector
@@ -23,6 +23,8 @@ PRODUCT_FORMAT: Final = VectorFormat()
 INNER_PRODUCT: Final = "inner_product"
 LOCAL_DUAL: Final = "local_dual"
 PRIMAL: Final = "primal"
+MEASURED: Final = "measured"
+"""Only with corrective steps: in the last round, the measurement of the final model."""
 
 PREPARATION: Final = "HyfdcaProductResult"
 """The message that a party sends before the first round: a `ProductResult`."""
@@ -37,6 +39,9 @@ ABOUT_CERTIFICATES: Final = (
 
 MAX_CLASSES: Final = 100
 """The most classes of a run; every class is a problem of its own."""
+
+TWO_CLASSES: Final = ("positive", "negative")
+"""The names of the classes in a run of one problem."""
 
 LARGEST_TARGET: Final = 500.0
 """The largest magnitude of a label that is a number: means of squared errors then stay within `PRODUCT_FORMAT`."""
@@ -56,15 +61,6 @@ class ProductResult:
     products: BlockVector
 
 
-class ClassWeights(BaseModel):
-    """The weights of the two classes in P."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    positive: Weight = 1.0
-    negative: Weight = 1.0
-
-
 class DualSettings(AlgorithmSettings):
     """Settings that both have in common; each adds `local`, and `certificate_every` with its own default."""
 
@@ -81,8 +77,10 @@ class DualSettings(AlgorithmSettings):
     )
     LABEL_SETTINGS: ClassVar[tuple[str, ...]] = ("class_weight", "sample_weights", "largest_weight", "target_scale")
 
-    class_weight: Literal["balanced"] | ClassWeights | None = Field(
-        default=None, description='Weights of the classes in P: { positive = 9.0, negative = 1.0 }, or "balanced".'
+    class_weight: Literal["balanced"] | dict[str, Weight] | None = Field(
+        default=None,
+        description="Weights of the classes in P: { positive = 9.0, negative = 1.0 }, by the names of several classes, "
+        'or "balanced".',
     )
     sample_weights: bool = Field(default=False, description="Whether the tables have a weight for each sample.")
     largest_weight: float = Field(
@@ -121,22 +119,26 @@ class DualSettings(AlgorithmSettings):
             raise ValueError(f"target_scale: {self.loss} predicts classes, which have no scale; leave it out")
         if self.classes and regression:
             raise ValueError(f"classes: {self.loss} predicts numbers and has no classes; leave them out")
-        if self.classes and (self.class_weight is not None or self.sample_weights):
-            raise ValueError("classes: a run of several classes has no weights; leave out class_weight, sample_weights")
+        if isinstance(self.class_weight, dict):
+            known = self.class_names or TWO_CLASSES
+            if others := [name for name in self.class_weight if class_name(name) not in known]:
+                raise ValueError(f"class_weight: {others[0]!r} is no class of the run; give {', '.join(known)}")
         return self
 
     @property
     def label_rules(self) -> LabelRules:
-        classes = self.class_weight if isinstance(self.class_weight, ClassWeights) else ClassWeights()
+        given = self.class_weight if isinstance(self.class_weight, dict) else {}
+        by_name = {class_name(name): weight for name, weight in given.items()}
+        weights = [by_name.get(name, 1.0) for name in self.class_names or TWO_CLASSES]
+        positive, negative = (weights, [1.0] * len(weights)) if self.classes else (weights[:1], weights[1:])
         balanced = self.class_weight == "balanced"
         return LabelRules(
-            positive=classes.positive,
-            negative=classes.negative,
+            classes=self.class_names,
+            positive=tuple(positive),
+            negative=tuple(negative),
             balanced=balanced,
             sample_weights=self.sample_weights,
-            largest=(
-                self.largest_weight if balanced or self.sample_weights else max(classes.positive, classes.negative)
-            ),
+            largest=self.largest_weight if balanced or self.sample_weights else max(*positive, *negative),
             standardise=self.target_scale == "standard",
         )
 

@@ -4,13 +4,19 @@ Errors name algorithms that can.
 """
 
 from collections.abc import Collection
+from typing import Final
 
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import DualSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.intercept import FINEST_GAP
 from fenchel_common.privacy import Privacy
+from fenchel_common.selection import LambdaPath
+
+WIDEST_WITH_INTERCEPT: Final = 100.0
+"""The most by which the largest λ of a path may exceed the smallest one, in a run with an intercept."""
 
 
 def check_partition(algorithm: str, partition: Partition) -> None:
@@ -26,11 +32,13 @@ def check_partition(algorithm: str, partition: Partition) -> None:
 
 def check_loss(algorithm: str, loss: object) -> None:
     """Refuses a loss that the algorithm does not take but another one does; None stands for the default."""
-    fitting = [name for name, settings in SETTINGS.items() if loss in settings.profile.losses]
-    if loss is not None and fitting and algorithm not in fitting:
-        known = ", ".join(SETTINGS[algorithm].profile.losses)
+    known = SETTINGS[algorithm].profile.losses
+    if loss is None or loss in known:
+        return
+    if fitting := [name for name, settings in SETTINGS.items() if loss in settings.profile.losses]:
         raise InvalidConfig(
-            f"loss: {algorithm} takes {known}; for the loss {loss} choose one of the algorithms {', '.join(fitting)}"
+            f"loss: {algorithm} takes {', '.join(known)}; for the loss {loss} choose one of the algorithms "
+            f"{', '.join(fitting)}"
         )
 
 
@@ -78,3 +86,34 @@ def with_intercept(settings: AlgorithmSettings) -> AlgorithmSettings:
             "stop.gap to this or more, or leave out intercept"
         )
     return settings.model_copy(update={"intercept": True})
+
+
+def with_path(settings: AlgorithmSettings, path: LambdaPath, *, given: Collection[str]) -> AlgorithmSettings:
+    """The settings of a run with a path; refuses what does not go with one. `given` are the settings by their names.
+
+    λ is the smallest of the path, on which formats depend, and the rounds are those of all legs together.
+    """
+    if not isinstance(settings, CorrectiveSettings):
+        raise InvalidConfig(
+            "path: only algorithm = 'hyfdca' with settings.local = 'corrective' trains with several λ in one run; use "
+            "it, or leave out [path] and give settings.lambda"
+        )
+    if "lambda" in given:
+        raise InvalidConfig("path: has the values of λ; leave out settings.lambda")
+    if settings.classes:
+        raise InvalidConfig("path: a run of several classes has one λ; leave out [path], and give settings.lambda")
+    if settings.certificate_every != 1:
+        raise InvalidConfig("path: needs a certificate in every round; leave out settings.certificate_every")
+    if settings.stop.gap is None or settings.stop.seconds is not None:
+        raise InvalidConfig("path: every leg ends at stop.gap or after stop.rounds; give a gap, and no stop.seconds")
+    if settings.intercept and path.lambdas[0] > WIDEST_WITH_INTERCEPT * path.lambdas[-1]:
+        raise InvalidConfig(
+            f"path: with features.intercept, the largest λ is at most {WIDEST_WITH_INTERCEPT:g} times the smallest one"
+        )
+    regression = settings.loss_function.regression
+    if path.metric is not None and regression != (path.metric == "rmse"):
+        raise InvalidConfig(f"path.metric: the loss {settings.loss} is measured by {'rmse' if regression else 'auc'}")
+    if path.metric == "log_loss" and settings.loss != "logistic":
+        raise InvalidConfig("path.metric: log_loss needs settings.loss = 'logistic', whose scores are log-odds")
+    stop = settings.stop.model_copy(update={"rounds": settings.stop.rounds * path.legs})
+    return settings.model_copy(update={"path": path, "lambda_": path.lambdas[-1], "stop": stop})

@@ -28,7 +28,7 @@ Precision = Literal["auto", 32, 48, 64]
 """The width in bits of the slots of vectors by sample; `auto` is the narrowest that the run's gap allows."""
 
 ANY_PARTITION: tuple[Partition, ...] = ("horizontal", "vertical", "hybrid")
-RUN_LEVEL = frozenset({"intercept", "precision", "privacy", "seed", "stop"})
+RUN_LEVEL = frozenset({"intercept", "path", "precision", "privacy", "seed", "stop"})
 """The fields of an algorithm's settings that the run's configuration sets."""
 
 

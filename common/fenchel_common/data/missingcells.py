@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from fenchel_common.data.categories import Category
 from fenchel_common.data.shard import Matrix
 from fenchel_common.errors import InvalidInput
-from fenchel_common.runconfig import FeaturesConfig
+from fenchel_common.runsections import FeaturesConfig
 
 
 def missing_cells(X: Matrix, features: Sequence[str]) -> dict[str, int]:

@@ -6,9 +6,9 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,10 @@ class Shard:
         Columns that are not features yet: which features they become is up to the run.
     weights
         (rows,) how much each sample counts, or None; only with labels.
+    label_names
+        What the table calls the labels −1 and +1; None if it has names for none or for several classes.
+    fills
+        The columns whose missing cells the table itself fills in, with the number that a feature gets there.
     """
 
     ids: tuple[str, ...]
@@ -55,6 +59,8 @@ class Shard:
     imputed: frozenset[str] = frozenset()
     categories: tuple[Category, ...] = ()
     weights: NDArray[np.float64] | None = None
+    label_names: tuple[str, str] | None = None
+    fills: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape != (len(self.ids), len(self.features)):
@@ -84,7 +90,7 @@ class Shard:
         X, features = expanded(self.X, self.features, self.categories, chosen)
         gaps = [category for category in self.categories if category.missing]
         imputed = self.imputed | set(expanded_names((), gaps, replace(chosen, indicators=frozenset())))
-        return Shard(self.ids, features, X, self.y, imputed, weights=self.weights)
+        return replace(self, features=features, X=X, imputed=imputed, categories=())
 
     def save(self, path: Path) -> None:
         """Writes an .npz file: `ids`, `features`, `X` or the parts of a CSR matrix, and maybe `y` and `weights`."""
@@ -172,9 +178,9 @@ Parts = tuple[tuple[str, ...], tuple[str, ...], Matrix, NDArray[np.float64] | No
 def load_parts(path: Path) -> Parts:
     """Ids, names of features, X, y and weights of an .npz file, each checked by itself."""
     arrays = load_arrays(path)
-    for field in ("ids", "features"):
-        if field not in arrays:
-            raise InvalidInput(f"{field}: missing in {path}; a shard needs ids, features and X (or a CSR matrix)")
+    for name in ("ids", "features"):
+        if name not in arrays:
+            raise InvalidInput(f"{name}: missing in {path}; a shard needs ids, features and X (or a CSR matrix)")
     try:
         ids, features = _ids(arrays["ids"]), _texts(arrays["features"], "features")
         y = float_array(arrays["y"], "y") if "y" in arrays else None
@@ -187,20 +193,29 @@ def load_parts(path: Path) -> Parts:
 def load_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
     """All arrays of an .npz file, none of them pickled."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidInput(f"{path}: is a single array; save X and y together with numpy.savez")
-            assert archive.zip is not None, "open until the block ends"
-            for member in archive.zip.infolist():
-                _check_announced_size(archive.zip, member, path)
-            return {name: archive[name] for name in archive.files}
+        with path.open("rb") as file:
+            return arrays_in(file, source=str(path))
     except FileNotFoundError:
         raise InvalidInput(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def arrays_in(file: IO[bytes], *, source: str) -> dict[str, NDArray[np.generic]]:
+    """All arrays of an open .npz file, none of them pickled; `source` names the file in messages."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InvalidInput(f"{source}: is a single array; save X and y together with numpy.savez")
+            assert archive.zip is not None, "open until the block ends"
+            for member in archive.zip.infolist():
+                _check_announced_size(archive.zip, member, source)
+            return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile):
-        raise InvalidInput(f"{path}: not a readable .npz file of plain arrays; write it with numpy.savez") from None
+        raise InvalidInput(f"{source}: not a readable .npz file of plain arrays; write it with numpy.savez") from None
 
 
-def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> None:
+def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, source: str) -> None:
     """Refuses an array of Python objects, and one whose header announces more bytes than its file has.
 
     The memory for the announced size would be taken first.
@@ -214,7 +229,7 @@ def _check_announced_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, pat
         if dtype.hasobject:
             name = member.filename.removesuffix(".npy")
             raise InvalidInput(
-                f"{path}: {name}: is an array of Python objects, which are not read for safety; save "
+                f"{source}: {name}: is an array of Python objects, which are not read for safety; save "
                 f"{name}.astype(str) for texts or {name}.astype(float) for numbers"
             )
         announced = file.tell() + math.prod(shape) * dtype.itemsize

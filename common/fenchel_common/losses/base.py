@@ -40,6 +40,10 @@ class Deviation:
         """The bounds for the sum of two errors."""
         return Deviation(self.mean + other.mean, self.root_mean_square + other.root_mean_square)
 
+    def times(self, factor: float) -> "Deviation":
+        """The bounds for errors that are larger by a factor."""
+        return Deviation(factor * self.mean, factor * self.root_mean_square)
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:

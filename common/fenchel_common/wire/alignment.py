@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import pairwise
+
+import numpy as np
 
 from fenchel.v1 import alignment_pb2
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
@@ -55,11 +56,11 @@ class TaggedList:
 class Listing:
     """A party's features and labels, and its sample ids under its own secret in its own order.
 
-    `features` are the pseudonyms of its features, in hexadecimal, ascending. `sealed_names` is the list of its names,
+    `features` has the pseudonyms of its features end to end, ascending. `sealed_names` is the list of its names,
     sealed for the parties, or empty.
     """
 
-    features: tuple[str, ...]
+    features: bytes = field(repr=False)
     has_labels: bool
     ids: TaggedList
     sealed_names: bytes = field(default=b"", repr=False)
@@ -98,7 +99,7 @@ def start_from_bytes(body: bytes) -> AlignmentMethod:
 
 def listing_to_bytes(listing: Listing) -> bytes:
     return alignment_pb2.AlignmentListing(
-        features=b"".join(bytes.fromhex(feature) for feature in listing.features),
+        features=listing.features,
         has_labels=listing.has_labels,
         elements=listing.ids.elements,
         tag=listing.ids.tag,
@@ -227,7 +228,8 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
     feature_blocks = block_positions_from_proto(message.feature_blocks, most=features, field="feature_blocks")
     sizes = dict(zip(block_ids.tolist(), block_sizes.tolist(), strict=False))
     feature_sizes = {block: len(positions) for block, positions in feature_blocks.items()}
-    if len(message.leaves) % LEAF_BYTES:
+    leaves = message.leaves  # every look at a field of bytes copies it
+    if len(leaves) % LEAF_BYTES:
         raise InvalidInput(f"leaves: must have {LEAF_BYTES} bytes each")
     return ClientLayout(
         party=party,
@@ -244,7 +246,7 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
         cohorts=tuple(
             _opened_cohort(cohort, clients, feature_sizes if cohort.features else sizes) for cohort in message.cohorts
         ),
-        leaves=tuple(message.leaves[start : start + LEAF_BYTES] for start in range(0, len(message.leaves), LEAF_BYTES)),
+        leaves=tuple(leaves[start : start + LEAF_BYTES] for start in range(0, len(leaves), LEAF_BYTES)),
         rows=numbers_from_bytes(message.rows, most=samples, field="rows"),
         samples_by_holders=_counts(message.samples_by_holders, clients, "samples_by_holders"),
         features_by_holders=_counts(message.features_by_holders, clients, "features_by_holders"),
@@ -317,16 +319,16 @@ def _opened_cohort(
     return OpenedCohort(cohort, message.leaf, message.salt)
 
 
-def _pseudonyms(data: bytes) -> tuple[str, ...]:
+def _pseudonyms(data: bytes) -> bytes:
     count, rest = divmod(len(data), PSEUDONYM_BYTES)
     if rest or not 1 <= count <= MAX_FEATURES:
         raise InvalidInput(
             f"alignment listing: features: must be 1 to {MAX_FEATURES} pseudonyms of {PSEUDONYM_BYTES} bytes"
         )
-    listed = tuple(data[start : start + PSEUDONYM_BYTES].hex() for start in range(0, len(data), PSEUDONYM_BYTES))
-    if any(one >= other for one, other in pairwise(listed)):
+    listed = np.frombuffer(data, dtype=f"S{PSEUDONYM_BYTES}")
+    if not (listed[:-1] < listed[1:]).all():
         raise InvalidInput("alignment listing: features: must be ascending, none of them twice")
-    return listed
+    return data
 
 
 def _tagged_list(

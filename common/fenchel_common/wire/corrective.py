@@ -26,6 +26,7 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
+from fenchel_common.scoresums import ScoreFigures
 from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.records import positions_from_bytes, positions_to_bytes
 from fenchel_common.wire.scope import (
@@ -37,6 +38,7 @@ from fenchel_common.wire.scope import (
     optional_vector_to_proto,
     sample_vector_from_proto,
 )
+from fenchel_common.wire.scorefigures import score_figures_from_proto, score_figures_to_proto
 
 DIGEST_BYTES = 32
 
@@ -154,6 +156,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
         model=optional_vector_to_proto(result.model),
         objectives=None if told is None else corrective_pb2.CorrectiveObjectives(**asdict(told)),
         accepted=result.accepted,
+        scores=numbers_to_proto(result.scores),
     ).SerializeToString(deterministic=True)
 
 
@@ -166,7 +169,28 @@ def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
         model=_features(message, "model", scope),
         objectives=_objectives_from_proto(message.objectives) if message.HasField("objectives") else None,
         accepted=message.accepted,
+        scores=_numbers(message, "scores", scope),
     )
+
+
+def measured_task_to_bytes(scores: Vector | None) -> bytes:
+    """The totals of the parties' sums of scores; None for a problem whose model is not measured."""
+    message = corrective_pb2.CorrectiveMeasuredTask(scores=numbers_to_proto(scores))
+    return message.SerializeToString(deterministic=True)
+
+
+def measured_task_from_bytes(data: bytes, scope: Scope) -> Vector | None:
+    return _numbers(parsed_message(corrective_pb2.CorrectiveMeasuredTask, data), "scores", scope)
+
+
+def measured_result_to_bytes(figures: ScoreFigures | None) -> bytes:
+    message = corrective_pb2.CorrectiveMeasuredResult(figures=score_figures_to_proto(figures))
+    return message.SerializeToString(deterministic=True)
+
+
+def measured_result_from_bytes(data: bytes) -> ScoreFigures | None:
+    message = parsed_message(corrective_pb2.CorrectiveMeasuredResult, data)
+    return score_figures_from_proto(message.figures, "figures") if message.HasField("figures") else None
 
 
 def model_to_bytes(weights: BlockVector | None) -> bytes:
@@ -186,6 +210,7 @@ def round_choices_to_bytes(choices: RoundChoices, clients: Sequence[ClientId]) -
         collapse=choices.collapse,
         closing=choices.closing,
         live_samples=choices.live_samples,
+        leg=choices.leg,
     )
     return message.SerializeToString(deterministic=True)
 
@@ -197,6 +222,7 @@ def round_choices_from_bytes(data: bytes, clients: Sequence[ClientId]) -> RoundC
         collapse=message.collapse,
         closing=message.closing,
         live_samples=message.live_samples,
+        leg=message.leg,
     )
 
 
@@ -208,6 +234,19 @@ def primal_choices_to_bytes(choices: PrimalChoices) -> bytes:
 def primal_choices_from_bytes(data: bytes) -> PrimalChoices:
     message = parsed_message(corrective_pb2.CorrectivePrimalChoices, data)
     return PrimalChoices(message.accepted, message.reported)
+
+
+def measured_choices_to_bytes(value: float | None) -> bytes:
+    """The metric of a model on the samples of a fold; empty bytes for None."""
+    if value is None:
+        return b""
+    return corrective_pb2.CorrectiveMeasuredChoices(value=value).SerializeToString(deterministic=True)
+
+
+def measured_choices_from_bytes(data: bytes) -> float | None:
+    if not data:
+        return None
+    return finite_number(parsed_message(corrective_pb2.CorrectiveMeasuredChoices, data).value, "record: value")
 
 
 def _round_start_to_proto(start: RoundStart) -> corrective_pb2.CorrectiveRoundStart:
@@ -257,6 +296,7 @@ _WithVectors = (
     | corrective_pb2.CorrectiveDualResult
     | corrective_pb2.CorrectivePrimalTask
     | corrective_pb2.CorrectivePrimalResult
+    | corrective_pb2.CorrectiveMeasuredTask
     | corrective_pb2.CorrectiveModel
 )
 

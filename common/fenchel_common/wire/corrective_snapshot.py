@@ -3,22 +3,25 @@
 The privacy level says which vectors of the state are ciphertexts; the server adds ciphertexts and cannot read them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 from fenchel.v1 import corrective_pb2 as pb
+from fenchel_common.blocks import BlockSum
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import Privacy
-from fenchel_common.wire.block_states import block_states_from_proto, block_states_to_proto
+from fenchel_common.selection import AT_THE_START, Progress
+from fenchel_common.wire.block_states import block_sum_from_proto, block_sum_to_proto
 from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import numbers_to_proto
 from fenchel_common.wire.vectors import vector_from_proto
 
-Blocks = Mapping[int, Vector]
+NO_BLOCKS: Final = BlockSum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +48,16 @@ class StoredAnchor:
     """The dual variables on record by block of samples, their model by block of features, and the round of both."""
 
     round_id: int = 0
-    alpha: Blocks = field(default_factory=dict)
-    weights: Blocks = field(default_factory=dict)
+    alpha: BlockSum = NO_BLOCKS
+    weights: BlockSum = NO_BLOCKS
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPoints:
     """The sums of the clients' `PrimalResult`s of the last round, which the next round's `RoundStart` relays."""
 
-    point: Blocks = field(default_factory=dict)
-    vertex: Blocks = field(default_factory=dict)
+    point: BlockSum = NO_BLOCKS
+    vertex: BlockSum = NO_BLOCKS
     conjugates_and_products: Vector | None = None
 
 
@@ -79,21 +82,32 @@ class CorrectiveState:
         ‖x_i‖² of shared blocks of samples; the same in all rounds.
     model
         The best model, by block of features.
+    latest
+        The model of the last round in which P was not known; empty if the best model is newer.
     collapses, relative_rounds
         How often the anchor was rounded, and the number of rounds whose results were differences from the anchor's
         model.
     reached
         In a run of several classes, the certificate of a problem that stands still while others go on.
+    progress
+        How far a run with a path has come.
     """
 
-    norms: Blocks = field(default_factory=dict)
+    norms: BlockSum = NO_BLOCKS
     memories: Memories = Memories()
     anchor: StoredAnchor = StoredAnchor()
-    model: Blocks = field(default_factory=dict)
+    model: BlockSum = NO_BLOCKS
+    latest: BlockSum = NO_BLOCKS
     pending: PendingPoints = PendingPoints()
     collapses: int = 0
     relative_rounds: int = 0
     reached: Reached | None = None
+    progress: Progress = AT_THE_START
+
+    @property
+    def released(self) -> BlockSum:
+        """The model that the parties would get if the run ended here."""
+        return self.latest if self.latest.pieces else self.model
 
     def without_memories_of(self, clients: Set[ClientId]) -> "CorrectiveState":
         """The state after these clients have restarted or failed: their memories are not intact any more."""
@@ -126,16 +140,20 @@ def _snapshot_to_proto(snapshot: CorrectiveSnapshot) -> pb.CorrectiveSnapshot:
         anchor_round=state.anchor.round_id,
         participants=sorted(state.memories.participants),
         intact=sorted(state.memories.intact),
-        alpha=block_states_to_proto(state.anchor.alpha),
-        weights=block_states_to_proto(state.anchor.weights),
-        norms=block_states_to_proto(state.norms),
-        model=block_states_to_proto(state.model),
-        point=block_states_to_proto(state.pending.point),
-        vertex=block_states_to_proto(state.pending.vertex),
+        alpha=block_sum_to_proto(state.anchor.alpha),
+        weights=block_sum_to_proto(state.anchor.weights),
+        norms=block_sum_to_proto(state.norms),
+        model=block_sum_to_proto(state.model),
+        latest=block_sum_to_proto(state.latest),
+        point=block_sum_to_proto(state.pending.point),
+        vertex=block_sum_to_proto(state.pending.vertex),
         conjugates_and_products=numbers_to_proto(state.pending.conjugates_and_products),
         collapses=state.collapses,
         relative_rounds=state.relative_rounds,
         reached=None if state.reached is None else pb.CorrectiveReached(**asdict(state.reached)),
+        leg=state.progress.leg,
+        leg_since=state.progress.since,
+        measured=state.progress.measured,
     )
 
 
@@ -169,7 +187,7 @@ def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feat
     if message.HasField("conjugates_and_products"):
         numbers = vector_from_proto(message.conjugates_and_products, by_feature)
     return CorrectiveState(
-        norms=block_states_from_proto(message.norms, by_sample),
+        norms=block_sum_from_proto(message.norms, by_sample, "norms"),
         memories=Memories(
             round_id=message.memory_round,
             participants=frozenset(ClientId(name) for name in message.participants),
@@ -177,18 +195,20 @@ def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feat
         ),
         anchor=StoredAnchor(
             round_id=message.anchor_round,
-            alpha=block_states_from_proto(message.alpha, by_sample),
-            weights=block_states_from_proto(message.weights, by_feature),
+            alpha=block_sum_from_proto(message.alpha, by_sample, "alpha"),
+            weights=block_sum_from_proto(message.weights, by_feature, "weights"),
         ),
-        model=block_states_from_proto(message.model, by_feature),
+        model=block_sum_from_proto(message.model, by_feature, "model"),
+        latest=block_sum_from_proto(message.latest, by_feature, "latest"),
         pending=PendingPoints(
-            point=block_states_from_proto(message.point, by_feature),
-            vertex=block_states_from_proto(message.vertex, by_feature),
+            point=block_sum_from_proto(message.point, by_feature, "point"),
+            vertex=block_sum_from_proto(message.vertex, by_feature, "vertex"),
             conjugates_and_products=numbers,
         ),
         collapses=message.collapses,
         relative_rounds=message.relative_rounds,
         reached=_reached_from_proto(message.reached) if message.HasField("reached") else None,
+        progress=Progress(message.leg, message.leg_since, tuple(message.measured)),
     )
 
 

@@ -15,7 +15,7 @@ from fenchel_common.ids import RoundId, RunId, check_run_id
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes
 from fenchel_common.wire.chunks import body_to_proto, chunks_to_proto
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 MAX_REASON_CHARACTERS = 500
 PHASE_PATTERN: Final = re.compile(r"[a-z0-9_]{1,64}")
 PARTY_METADATA_KEY = "fenchel-party"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from fenchel.v1 import hyfdca_pb2, labels_pb2, vectors_pb2
-from fenchel_common.algorithms.dual import PRODUCT_FORMAT
+from fenchel_common.algorithms.dual import MAX_CLASSES, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
@@ -129,8 +129,9 @@ def _vector(
 
 def _label_moments(message: vectors_pb2.Vector, key: RunKey) -> Vector:
     vector = vector_from_proto(message, key)
-    if vector.format != PRODUCT_FORMAT or vector.length != MOMENT_FIELDS:
-        raise InvalidInput(f"label_moments: must be {MOMENT_FIELDS} values in the format of inner products")
+    problems, rest = divmod(vector.length, MOMENT_FIELDS)
+    if vector.format != PRODUCT_FORMAT or rest or not 1 <= problems <= MAX_CLASSES:
+        raise InvalidInput(f"label_moments: must be {MOMENT_FIELDS} values a problem in the format of inner products")
     return vector
 
 

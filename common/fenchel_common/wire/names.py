@@ -39,9 +39,10 @@ def name_list_to_bytes(names: NameList) -> bytes:
 
 def name_list_from_bytes(data: bytes) -> NameList:
     message = parsed_message(alignment_pb2.NameList, data)
-    if len(message.marks) % MARK_BYTES:
+    listed = message.marks  # every look at a field of bytes copies it
+    if len(listed) % MARK_BYTES:
         raise InvalidInput(f"names: marks: must have {MARK_BYTES} bytes each")
-    marks = tuple(message.marks[start : start + MARK_BYTES] for start in range(0, len(message.marks), MARK_BYTES))
+    marks = tuple(listed[start : start + MARK_BYTES] for start in range(0, len(listed), MARK_BYTES))
     if any(one >= other for one, other in pairwise(marks)):
         raise InvalidInput("names: marks: must be ascending, none of them twice")
     return NameList(names_from_bytes(message.columns, most=MAX_FEATURES, field="names: columns"), marks)

@@ -27,6 +27,7 @@ from fenchel_common.setup import (
 )
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
 from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.scorefigures import score_figures_from_proto, score_figures_to_proto
 
 PARTY_RUN_FORMAT = 5
 """The version of a party's record of a run."""
@@ -167,6 +168,7 @@ def model_part_to_bytes(part: ModelPart) -> bytes:
         primal=part.primal,
         dual=part.dual,
         gap=part.gap,
+        figures=score_figures_to_proto(part.figures),
     )
     return message.SerializeToString()
 
@@ -180,6 +182,7 @@ def model_part_from_bytes(data: bytes) -> ModelPart:
         primal=message.primal if message.HasField("primal") else None,
         dual=message.dual if message.HasField("dual") else None,
         gap=message.gap if message.HasField("gap") else None,
+        figures=score_figures_from_proto(message.figures, "figures") if message.HasField("figures") else None,
     )
 
 

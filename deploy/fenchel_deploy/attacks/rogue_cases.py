@@ -9,6 +9,7 @@ import numpy as np
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.metrics import LastCertificate
+from fenchel_common.model.folder import SUFFIX, WEIGHTS_FILE
 from fenchel_common.objectives import squared_row_norms
 from fenchel_common.privacy import Privacy
 from fenchel_common.setup import LAYOUT
@@ -113,7 +114,7 @@ def _play_finish(bench: Bench, levels: Sequence[Privacy]) -> Iterator[Verdict]:
             played.round()
         end = played.ending(name)
         played.finish(name, end)
-        model = played.state[name] / f"{played.run}.model.npz"
+        model = played.state[name] / f"{played.run}{SUFFIX}" / WEIGHTS_FILE
         kept = model.read_bytes()
         with suppress(FenchelError):
             played.finish(name, played.with_other_model(end, OTHER_WEIGHT))

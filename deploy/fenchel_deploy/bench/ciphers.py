@@ -1,13 +1,14 @@
 """One run with each cipher, by real processes on this machine, one after another: what encryption costs.
 
-Only the rounds are measured. Left out are the start of the processes, the set-up (introductions, key ceremony,
-alignment, layouts, labels) and the last phase, in which the parties get the model:
+Compared are the rounds alone, without the start of the processes, the set-up (introductions, key ceremony, alignment,
+layouts, labels) and the last phase, in which the parties get the model:
 
     seconds, bytes    of the records of all rounds, the one that certifies the last model included; seconds by the kinds
                       of the server's round ledger
     cpu_seconds       of all threads and children of the parties and of the server, from the first task of the first
                       round to the first task of the last phase; nonces that are made in that time are included
-    peak_memory_mib   the most that a party had in memory by the end of the rounds, set-up included
+    setup_seconds     from the start of the processes to the first task of the first round
+    peak_memory_mib   the most that each process had in memory by the end of the rounds, set-up included
 
 Runs alternate: each cipher once, then each once more. Reported are medians over the repeats, and medians of the
 repeats' own ratios, because a machine drifts by tens of per cent within minutes. Key size, block size and seed are the
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,11 +29,12 @@ from typing import Any, Final
 from fenchel_common import defaults
 from fenchel_common.errors import InvalidInput
 from fenchel_common.privacy import Privacy
-from fenchel_common.runconfig import RoundConfig, RunConfig
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.runsections import RoundConfig
 from fenchel_common.setup import FINISH
-from fenchel_deploy.bench.processes import check_measurable, cpu_seconds
+from fenchel_deploy.bench.processes import check_measurable, cpu_seconds, peak_memory_mib
 from fenchel_deploy.demonstration import Demonstration, Event, Report
-from fenchel_deploy.folders import run_toml
+from fenchel_deploy.folders import SERVER, run_toml
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.wan import NEAR, Wan
 from fenchel_server.rounds.ledger import TOTAL
@@ -84,14 +87,15 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The costs of the rounds of one run, and a digest of its model."""
+    """The costs of one run, and a digest of its model."""
 
     seconds: Mapping[str, float]
     cpu_seconds: Mapping[str, float]
     bytes: Mapping[str, int]
     rounds: int
     gap: float | None
-    peak_memory_mib: float
+    setup_seconds: float
+    peak_memory_mib: Mapping[str, float]
     model: str
 
     def costs(self) -> dict[str, float]:
@@ -162,20 +166,20 @@ class CipherBench:
     def measured(self, subject: Subject) -> Measured:
         """One run from its set-up to its end."""
         demonstration = self._with(subject.cipher)
-        with (
-            tempfile.TemporaryDirectory(prefix="fenchel-bench-") as scratch,
-            LocalFederation(
+        with tempfile.TemporaryDirectory(prefix="fenchel-bench-") as scratch:
+            federation = LocalFederation(
                 Path(scratch),
                 demonstration.shards,
                 self.config(subject.cipher),
                 python=subject.installation.python,
                 wan=self.wan,
-            ) as federation,
-        ):
-            meter = RoundsMeter(federation)
-            report = demonstration.follow(federation, meter.observe)
-            model = federation.model(demonstration.dataset.features)
-        return measured_of(report, meter.spent(), hashlib.sha256(model.tobytes()).hexdigest())
+            )
+            began_s = time.monotonic()
+            with federation:
+                meter = Meter(federation, began_s)
+                report = demonstration.follow(federation, meter.observe)
+                model = federation.model(demonstration.dataset.features)
+        return measured_of(report, meter, hashlib.sha256(model.tobytes()).hexdigest())
 
     def _with(self, cipher: str) -> Demonstration:
         return replace(self.demonstration, options=replace(self.demonstration.options, **CIPHERS[cipher]))
@@ -192,13 +196,28 @@ class CipherBench:
         return row
 
 
-class RoundsMeter:
-    """CPU seconds of a federation's processes from the first task of a round to the first task of the last phase."""
+class Meter:
+    """What a federation's processes spend, from the events of its server.
 
-    def __init__(self, federation: LocalFederation) -> None:
+    CPU seconds count from the first task of a round to the first task of the last phase.
+
+    Attributes
+    ----------
+    setup_seconds
+        From `began_s`, by the monotonic clock, to the first task of a round.
+    peak_memory_mib
+        For each process, by name, the most that it had in memory by the end of the last round.
+    """
+
+    def __init__(self, federation: LocalFederation, began_s: float) -> None:
         assert federation.server is not None
+        self.setup_seconds = 0.0
+        self.peak_memory_mib: dict[str, float] = {}
+        self._began_s = began_s
+        clients = {name: process.pid for name, process in federation.clients.items()}
+        self._by_name = {SERVER: federation.server.pid, **clients}
         self._processes: Mapping[str, Collection[int]] = {
-            "parties": [process.pid for process in federation.clients.values()],
+            "parties": list(clients.values()),
             "server": [federation.server.pid],
         }
         self._began: Mapping[str, float] | None = None
@@ -207,9 +226,11 @@ class RoundsMeter:
     def observe(self, event: Event) -> None:
         """Takes an event of the server, as it comes."""
         if event["event"] == "phase" and event["round"] and self._began is None:
+            self.setup_seconds = time.monotonic() - self._began_s
             self._began = self._until_now()
         if event["event"] == "round" or (event["event"] == "phase" and event["phase"] == FINISH):
             self._ended = self._until_now()
+            self.peak_memory_mib |= {name: peak_memory_mib(process) for name, process in self._by_name.items()}
 
     def spent(self) -> dict[str, float]:
         """CPU seconds of the parties and of the server; for a run that had a round and has ended."""
@@ -220,17 +241,17 @@ class RoundsMeter:
         return {name: cpu_seconds(processes) for name, processes in self._processes.items()}
 
 
-def measured_of(report: Report, cpu: Mapping[str, float], model: str) -> Measured:
-    """The costs of the rounds in the report of a demonstration."""
+def measured_of(report: Report, meter: Meter, model: str) -> Measured:
+    """The costs of the run of a demonstration, by its report and by what was seen of its processes."""
     costs = [one["costs"] for one in report["history"]]
-    peaks = [client["peak_memory_bytes"] for cost in costs for client in cost["clients"].values()]
     return Measured(
         seconds={kind: sum(cost["seconds"][kind] for cost in costs) for kind in costs[0]["seconds"]},
-        cpu_seconds=cpu,
+        cpu_seconds=meter.spent(),
         bytes={way: sum(cost["bytes"][way] for cost in costs) for way in ("up", "down")},
         rounds=report["rounds"],
         gap=report["gap"],
-        peak_memory_mib=max(peaks) / 2**20,
+        setup_seconds=meter.setup_seconds,
+        peak_memory_mib=meter.peak_memory_mib,
         model=model,
     )
 
@@ -247,7 +268,8 @@ def summary(runs: Sequence[Measured]) -> Row:
         "bytes": medians("bytes"),
         "rounds": statistics.median_low(run.rounds for run in runs),
         "gap": runs[0].gap,
-        "peak_memory_mib": statistics.median(run.peak_memory_mib for run in runs),
+        "setup_seconds": statistics.median(run.setup_seconds for run in runs),
+        "peak_memory_mib": medians("peak_memory_mib"),
         "model": runs[0].model if len({run.model for run in runs}) == 1 else None,
     }
 

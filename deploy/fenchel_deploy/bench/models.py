@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fenchel_common.data.shard import Shard, float_array, load_arrays
 from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import FederationFailed, InvalidInput
+from fenchel_common.model import read_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
 from fenchel_deploy.tablefolder import agreed, read_tables
@@ -206,19 +207,19 @@ def _followed(federation: LocalFederation, tell: Callable[[str], None]) -> dict[
 
 
 def _margins(directory: Path, new: Shard) -> Array:
-    """(rows,) x·w + b of new rows, prepared by what is in the parties' model files."""
+    """(rows,) x·w + b of new rows, prepared by what is in the parties' models."""
     margins, done, intercepts = np.zeros(len(new.ids)), set[str](), set[float]()
     position_of = {name: position for position, name in enumerate(new.features)}
     X = np.asarray(new.X)
-    for path in sorted((directory / "clients").glob("*/*.model.npz")):
-        with np.load(path) as part:
-            kinds = (part[kind].tolist() for kind in ("features", "weights", "shift", "scale", "missing"))
-            for name, weight, shift, scale, missing in zip(*kinds, strict=True):
-                if name not in done:
-                    column = X[:, position_of[name]]
-                    margins += weight * (np.where(np.isnan(column), missing, column) - shift) / scale
-                    done.add(name)
-            intercepts |= {float(part["intercept"])} if "intercept" in part.files else set()
+    for path in sorted((directory / "clients").glob("*/*.model")):
+        model = read_model(path)
+        for feature, weight in zip(model.record.features, model.weights.tolist(), strict=True):
+            if feature.name not in done:
+                column = X[:, position_of[feature.name]]
+                filled = np.where(np.isnan(column), feature.missing, column) if feature.missing is not None else column
+                margins += weight * (filled - feature.shift) / feature.scale
+                done.add(feature.name)
+        intercepts |= set() if model.intercept is None else {float(model.intercept)}
     (intercept,) = intercepts
     return margins + intercept
 

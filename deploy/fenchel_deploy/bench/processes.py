@@ -1,7 +1,7 @@
-"""CPU seconds of running processes, read from outside in Linux's /proc, in steps of 10 ms.
+"""CPU seconds and memory of running processes, read from outside in Linux's /proc.
 
-All threads of a process count, and so do all processes that it started: those that it waited for are part of its own
-times there, and those that still run are found by their parents.
+CPU seconds come in steps of 10 ms. All threads of a process count, and so do all processes that it started: those that
+it waited for are part of its own times there, and those that still run are found by their parents.
 """
 
 import os
@@ -30,6 +30,13 @@ def cpu_seconds(processes: Collection[int]) -> float:
     while grown := {pid for pid, (parent, _) in found.items() if parent in counted} - counted:
         counted |= grown
     return sum(found[pid][1] for pid in counted if pid in found) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory_mib(process: int) -> float:
+    """The most resident memory that a running process has had until now."""
+    status = (PROC / str(process) / "status").read_text()
+    (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(peak) / 1024.0
 
 
 def _all_processes() -> dict[int, tuple[int, int]]:

@@ -4,12 +4,17 @@ Counted are the rounds before the one that certifies a model within 1e-2 or 1e-3
 to it. `paper` is run with each of several h, of which the best counts; `theory` and `corrective` have one fixed
 configuration. All is done in this process and in clear; on demand one setting of each data set is repeated by real
 processes with encryption.
+
+A rule of participation says which parties a round has. For `paper` and `theory` it is a setting, and no round asks all
+parties for a certificate. Corrective steps have no such setting: the other parties are not there.
 """
 
+import math
 import statistics
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +22,13 @@ import numpy as np
 
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.algorithms.hyfdca.rounds import due_active
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
+from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_common.privacy import Privacy
@@ -40,6 +47,8 @@ AGREEMENT = 1e-6
 PAPER_H = (1, 4, 16, 64, 256)
 THEORY, CORRECTIVE, PAPER = "theory", "corrective", "paper"
 METHODS = (PAPER, THEORY, CORRECTIVE)
+SETTING = ("dataset", "lambda", "grid", "columns", "loss", "participation", "seed")
+"""The keys of a row that name its setting."""
 
 Columns = Literal["contiguous", "shuffled"]
 Tell = Callable[[str], None]
@@ -56,9 +65,10 @@ class Sweep:
     columns: Sequence[Columns] = ("contiguous", "shuffled")
     losses: Sequence[str] = ("hinge",)
     methods: Sequence[str] = METHODS
+    participation: Sequence[str] = ("all",)
+    seeds: Sequence[int] = (0,)
     maximum_rounds: int = 400
     rows: int = 12_000
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,7 @@ class Setting:
     columns: Columns
     loss: str
     optimum: float
+    participation: str
     seed: int
 
     @property
@@ -79,7 +90,8 @@ class Setting:
 
     def by_paper(self, local: str, h: int | str) -> HyfdcaSettings:
         """The settings of a run in clear with steps of the paper: `local` is paper or theory."""
-        return HyfdcaSettings.parse({**self._in_clear, "local": local, "h": h})
+        steps = {"local": local, "h": h, "participation": self.participation, "certificate_every": 0}
+        return HyfdcaSettings.parse({**self._in_clear, **steps})
 
     def corrective(self) -> CorrectiveSettings:
         """The settings of a run in clear with corrective steps."""
@@ -115,6 +127,8 @@ class Setting:
             "grid": f"{self.grid[0]}x{self.grid[1]}",
             "columns": self.columns,
             "loss": self.loss,
+            "participation": self.participation,
+            "seed": self.seed,
         }
 
 
@@ -125,7 +139,7 @@ def run(sweep: Sweep, *, folder: Path | None, repeat_encrypted: bool, tell: Tell
     encrypted: list[Row] = []
     for name in sweep.datasets:
         try:
-            dataset = load_collected(name, folder, rows=sweep.rows, seed=sweep.seed)
+            dataset = load_collected(name, folder, rows=sweep.rows, seed=sweep.seeds[0])
         except InvalidInput as error:
             tell(f"left out: {error}")
             skipped.append(str(error))
@@ -136,6 +150,7 @@ def run(sweep: Sweep, *, folder: Path | None, repeat_encrypted: bool, tell: Tell
             results += rows
             tell(_line(rows))
             own = [row for row in rows if row["method"] == CORRECTIVE and row["rounds_1e3"]]
+            own = own if setting.participation == "all" else []
             first = first or ((setting, own[0]) if own else None)
         if repeat_encrypted and first is not None:
             encrypted.append(_repeated(*first))
@@ -153,8 +168,10 @@ def _settings(dataset: Dataset, sweep: Sweep, tell: Tell) -> Iterable[Setting]:
                     tell(f"left out: {dataset.name} does not fit a {grid[0]}x{grid[1]} grid")
                     continue
                 # Without a cut through the columns there is nothing to shuffle.
-                for columns in sweep.columns if grid[1] > 1 else sweep.columns[:1]:
-                    yield Setting(dataset, lambda_, grid, columns, loss, solved.primal, sweep.seed)
+                for columns, rule, seed in product(
+                    sweep.columns if grid[1] > 1 else sweep.columns[:1], sweep.participation, sweep.seeds
+                ):
+                    yield Setting(dataset, lambda_, grid, columns, loss, solved.primal, rule, seed)
 
 
 def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
@@ -176,17 +193,24 @@ def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
 
 def _corrective(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
     federation = hyfdca_halves(shards, setting.corrective())
+    clients = sorted(federation.names)
+
+    def there() -> frozenset[ClientId]:
+        """Those whom the rule of participation gives for the next round, the same as for steps of the paper."""
+        return due_active(setting.by_paper(PAPER, 1), clients, RoundId(len(federation.reports) + 1))
+
     errors: list[float] = []
     # The model of a round is the one that it certifies, made from the rounds before it; the first one's is zero.
-    duals = [federation.round().metrics.dual]
+    duals = [federation.round(available=there()).metrics.dual]
     for _ in range(maximum_rounds):
-        duals.append(federation.round().metrics.dual)
+        duals.append(federation.round(available=there()).metrics.dual)
         errors.append(setting.relative_error(federation.weights(setting.dataset.features)))
         if errors[-1] <= FINE:
             break
+    # Rounds without some parties tell no D.
     known = [dual for dual in duals if dual is not None]
-    monotone = len(known) == len(duals) and all(np.diff(known) >= 0.0)
-    return _row(setting, CORRECTIVE, None, errors, monotone=monotone)
+    whole = len(known) == len(duals) or setting.participation != "all"
+    return _row(setting, CORRECTIVE, None, errors, monotone=whole and all(np.diff(known) >= 0.0))
 
 
 def _row(setting: Setting, method: str, h: int | str | None, errors: Sequence[float], *, monotone: bool | None) -> Row:
@@ -214,9 +238,10 @@ def summarise(results: Sequence[Row], maximum_rounds: int) -> Row:
     """
     by_setting: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for row in results:
-        setting = tuple(row[name] for name in ("dataset", "lambda", "grid", "columns", "loss"))
+        setting = tuple(row[name] for name in SETTING)
         by_setting.setdefault(setting, {}).setdefault(row["method"], []).append(row)
-    ratios = []
+    ratios: list[float] = []
+    by_rule: dict[str, list[float]] = {}
     unreached = worse = 0
     for rows in by_setting.values():
         if PAPER not in rows or CORRECTIVE not in rows:
@@ -226,12 +251,13 @@ def summarise(results: Sequence[Row], maximum_rounds: int) -> Row:
         unreached += best is None
         ratios.append((own or maximum_rounds + 1) / (best or maximum_rounds + 1))
         worse += ratios[-1] > 1.0
+        by_rule.setdefault(rows[CORRECTIVE][0]["participation"], []).append(ratios[-1])
     corrective = [row for row in results if row["method"] == CORRECTIVE]
     return {
         "settings": len(by_setting),
         "compared": len(ratios),
-        "median_ratio": statistics.median(ratios) if ratios else None,
-        "worst_ratio": max(ratios, default=None),
+        **_ratio_figures(ratios),
+        "by_participation": {rule: _ratio_figures(found) for rule, found in by_rule.items()},
         "corrective_worse": worse,
         "paper_unreached": unreached,
         "corrective_unreached": sum(row["rounds_1e3"] is None for row in corrective),
@@ -241,8 +267,20 @@ def summarise(results: Sequence[Row], maximum_rounds: int) -> Row:
     }
 
 
+def _ratio_figures(ratios: Sequence[float]) -> Row:
+    """The median of the ratios, the least number that nine of ten do not exceed, and the largest."""
+    ordered = sorted(ratios)
+    return {
+        "median_ratio": statistics.median(ordered) if ordered else None,
+        "ninth_decile_ratio": ordered[math.ceil(0.9 * len(ordered)) - 1] if ordered else None,
+        "worst_ratio": ordered[-1] if ordered else None,
+    }
+
+
 def _line(rows: Sequence[Row]) -> str:
-    head = " ".join(str(rows[0][name]) for name in ("dataset", "loss", "lambda", "grid", "columns"))
+    head = " ".join(
+        str(rows[0][name]) for name in ("dataset", "loss", "lambda", "grid", "columns", "participation", "seed")
+    )
     parts = [
         f"{row['method']}{'' if row['h'] in (None, 'auto') else row['h']} {row['rounds_1e2']}/{row['rounds_1e3']}"
         for row in rows

@@ -22,6 +22,7 @@ from fenchel_deploy.confinement import keep_memory_private
 
 VERBS = (
     "demo",
+    "tune",
     "algorithms",
     "provision",
     "cert",
@@ -30,8 +31,13 @@ VERBS = (
     "shard",
     "server",
     "client",
+    "predict",
+    "score",
+    "export",
     "health",
     "runs",
+    "dashboard",
+    "report",
     "compare",
     "audit",
     "bench",

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from fenchel_common.algorithms import SETTINGS
+from fenchel_common.algorithms.outside import package_of
 from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.completion import algorithm_names
 from fenchel_deploy.cli.console import PlainConsole
@@ -42,6 +43,7 @@ def describe_algorithms() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
+            "package": package_of(name),
             "summary": settings.profile.summary,
             "partitions": list(settings.profile.partitions),
             "losses": list(settings.profile.losses),
@@ -64,6 +66,8 @@ def _overview(algorithm: dict[str, Any]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column()
     table.add_row("what it does", algorithm["summary"])
+    if algorithm["package"]:
+        table.add_row("brought by", algorithm["package"])
     table.add_row("shards", ", ".join(algorithm["partitions"]))
     table.add_row("losses", ", ".join(algorithm["losses"]))
     table.add_row("privacy", ", ".join(algorithm["privacy"]))

@@ -14,7 +14,7 @@ from fenchel_common import defaults
 from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Visibility
-from fenchel_deploy.audit import SERVER, Account, Audit, Classes, Fields, audit_of, words_for
+from fenchel_deploy.audit import CLASS_WORDS, SERVER, Account, Audit, Classes, Fields, audit_of, words_for
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, parse_local, usual_grid
 from fenchel_deploy.cli.console import terminal
 from fenchel_deploy.cli.exits import ExitCode
@@ -42,15 +42,6 @@ CHOSEN_FORGERIES = 1_000
 LEAKS = "leaks"
 """The claim that an attack succeeds; the other claim, safe, is that it fails."""
 
-CLASS_WORDS = {
-    Visibility.INDIVIDUAL: "readable, of one party or one sample",
-    Visibility.AGGREGATE: "readable, of all together: the model, sums",
-    Visibility.PSEUDONYM: "stand-ins for samples, without names",
-    Visibility.CIPHERTEXT: "encrypted, and the server has no key",
-    Visibility.PUBLIC: "settings, names and sizes that all know",
-    Visibility.TRANSPORT: "bookkeeping",
-}
-
 
 class Format(StrEnum):
     """The forms in which an audit can be printed."""
@@ -75,7 +66,10 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN|LEVEL", help="A run's id; privacy levels with --compare.")
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN|LEVEL", help="A run's id, or its name at its server; privacy levels with --compare."
+        ),
     ] = None,
     state: Annotated[
         Path | None,

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION
+from fenchel_common.algorithms.settings import Participation
 from fenchel_common.defaults import KEY_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.bench import crypto, models
@@ -97,7 +98,11 @@ def bench_rounds(
     repeat_encrypted: Annotated[
         bool, typer.Option("--repeat-encrypted", help="Repeat one setting of each set by real processes, encrypted.")
     ] = False,
+    participation: Annotated[
+        str, typer.Option(help="Comma-separated: all, fraction:P, cyclic:C; for corrective, who is there.")
+    ] = "all",
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows, of the splits and of the draws.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="So many seeds, from --seed on, for splits and draws.")] = 1,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""
@@ -108,9 +113,10 @@ def bench_rounds(
         columns=[parse_choice("--columns", word, "contiguous", "shuffled") for word in words(columns)],
         losses=[parse_choice("--losses", word, "hinge", "smoothed_hinge", "logistic") for word in words(losses)],
         methods=[parse_choice("--methods", word, *rounds_bench.METHODS) for word in words(methods)],
+        participation=[_rule(word) for word in words(participation)],
+        seeds=range(seed, seed + seeds),
         maximum_rounds=rounds,
         rows=rows,
-        seed=seed,
     )
     console = PlainConsole(stderr=True, soft_wrap=True)
     report = rounds_bench.run(sweep, folder=data, repeat_encrypted=repeat_encrypted, tell=console.print)
@@ -178,13 +184,37 @@ def _number(option: str, text: str) -> float:
         raise InvalidInput(f"{option}: {text!r} is not a number") from None
 
 
+def _rule(text: str) -> str:
+    """A rule of participation as the option has it."""
+    try:
+        Participation.parse(text)
+    except ValueError as error:
+        raise InvalidInput(f"--participation: {error}") from None
+    return text
+
+
 def _rounds_table(report: dict[str, Any]) -> Table:
     table = Table(title="Rounds to within 1e-2 / 1e-3 of the optimum", caption=json.dumps(report["summary"]))
-    for heading in ("data set", "loss", "lambda", "grid", "columns", "method", "h", "1e-2", "1e-3", "diverged"):
+    headings = (
+        "data set",
+        "loss",
+        "λ",
+        "grid",
+        "columns",
+        "parties",
+        "seed",
+        "method",
+        "h",
+        "1e-2",
+        "1e-3",
+        "diverged",
+    )
+    for heading in headings:
         table.add_column(heading)
     for row in report["results"]:
-        names = ("dataset", "loss", "lambda", "grid", "columns", "method", "h", "rounds_1e2", "rounds_1e3", "diverged")
-        table.add_row(*("" if row[name] in (None, False) else str(row[name]) for name in names))
+        setting = ("dataset", "loss", "lambda", "grid", "columns", "participation", "seed")
+        names = (*setting, "method", "h", "rounds_1e2", "rounds_1e3", "diverged")
+        table.add_row(*("" if row[name] is None or row[name] is False else str(row[name]) for name in names))
     return table
 
 

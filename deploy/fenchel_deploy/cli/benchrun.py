@@ -41,7 +41,9 @@ def bench_run(
     algorithm: AlgorithmOption = defaults.ALGORITHM,
     dataset: Annotated[
         str,
-        typer.Option(help="digits, breast_cancer, a9a, mnist, covtype, heart_disease, or FILE.npz with X and y."),
+        typer.Option(
+            help="digits, breast_cancer, a9a, mnist, covtype, heart_disease, news20_rebuilt, or FILE.npz with X and y."
+        ),
     ] = "digits",
     data: Annotated[
         Path | None,
@@ -73,10 +75,11 @@ def bench_run(
 ) -> None:
     """Measure the same run with each cipher, by real processes on this machine, in turn.
 
-    Only the rounds count. Left out are the start of the processes, the set-up (key ceremony, alignment, layouts,
-    labels) and the last phase, in which the parties get the model. CPU seconds are those of all threads and children of
-    the parties and of the server, making nonces included. Memory is the most that a party had by the end of the rounds.
-    Key size, block size, precision and seed are the same for every cipher.
+    Compared are the rounds, without the start of the processes, the set-up (key ceremony, alignment, layouts, labels)
+    and the last phase, in which the parties get the model. CPU seconds are those of all threads and children of the
+    parties and of the server, making nonces included. The seconds until the first round, and the most that each process
+    had in memory by the end of the rounds, have a table of their own. Key size, block size, precision and seed are the
+    same for every cipher.
     """
     options = common_options(
         algorithm=algorithm,
@@ -119,6 +122,7 @@ def _print_tables(rows: Sequence[Row]) -> None:
     console = terminal()
     console.print(_costs(rows))
     console.print(_kinds(rows))
+    console.print(_processes(rows))
     if "ratio_to_against" in rows[0]:
         console.print(_comparison(rows))
 
@@ -127,7 +131,6 @@ def _costs(rows: Sequence[Row]) -> Table:
     table = Table(title="The rounds of one run with each cipher", caption="× = times the costs in clear")
     for heading in ("cipher", "rounds", "gap", "seconds", "×", "CPU s, parties", "server", "×", "MB up", "down", "×"):
         table.add_column(heading, justify="left" if heading == "cipher" else "right")
-    table.add_column("MiB of a party", justify="right")
     for row in rows:
         cpu, sent = row["cpu_seconds"], row["bytes"]
         times = _ratios(row["ratio_to_plain"])
@@ -143,7 +146,6 @@ def _costs(rows: Sequence[Row]) -> Table:
             f"{sent['up'] / 1e6:.3f}",
             f"{sent['down'] / 1e6:.3f}",
             times[2],
-            f"{row['peak_memory_mib']:.0f}",
         )
     return table
 
@@ -155,6 +157,16 @@ def _kinds(rows: Sequence[Row]) -> Table:
         table.add_column(heading, justify="left" if heading == "cipher" else "right")
     for row in rows:
         table.add_row(_name(row), *(f"{row['seconds'].get(kind, 0.0):.2f}" for kind in kinds))
+    return table
+
+
+def _processes(rows: Sequence[Row]) -> Table:
+    table = Table(title="Set-up, and MiB of each process")
+    for heading in ("cipher", "set-up s", *rows[0]["peak_memory_mib"]):
+        table.add_column(heading, justify="left" if heading == "cipher" else "right")
+    for row in rows:
+        peaks = (f"{peak:.0f}" for peak in row["peak_memory_mib"].values())
+        table.add_row(_name(row), f"{row['setup_seconds']:.1f}", *peaks)
     return table
 
 

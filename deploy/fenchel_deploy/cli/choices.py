@@ -42,13 +42,13 @@ def parse_samples(text: str) -> str | int | float:
         raise InvalidInput(f"--h: {text!r} is neither auto, nor a number of samples, nor a fraction") from None
 
 
-def parse_parameters(texts: Sequence[str]) -> dict[str, object]:
-    """Reads NAME=VALUE, with the value as in a TOML file; a word needs no quotes."""
+def parse_parameters(option: str, texts: Sequence[str]) -> dict[str, object]:
+    """Reads the NAME=VALUE of an option, with each value as in a TOML file; a word needs no quotes."""
     parameters: dict[str, object] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise InvalidInput(f"--set: {text!r} is not of the form NAME=VALUE")
+            raise InvalidInput(f"{option}: {text!r} is not of the form NAME=VALUE")
         try:
             parameters[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

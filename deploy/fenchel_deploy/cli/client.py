@@ -2,8 +2,7 @@
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -14,19 +13,20 @@ from fenchel_client.consent import Consent
 from fenchel_client.memory import share_one_heap
 from fenchel_client.party import Party
 from fenchel_client.session import Session
-from fenchel_client.task import Handler
 from fenchel_client.transport.dial import GrpcDial
-from fenchel_common.data.shard import Shard
-from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.privacy import CIPHERS
 from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.clientwatch import measured, traced
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
-from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, metrics_address
+from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, TracesOption, UntilInputEndsOption, metrics_address
+from fenchel_deploy.cli.owntable import OwnTable
 from fenchel_deploy.cli.partylog import Progress, WatchedParty, own_view, waits_told
-from fenchel_deploy.logs import PRIVATE, Place, last_errors_kept
+from fenchel_deploy.cli.signals import end_with_input
+from fenchel_deploy.logs import Place, last_errors_kept
+from fenchel_deploy.standing import standing_kept
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,9 @@ def client(
         ),
     ] = None,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
+    until_input_ends: UntilInputEndsOption = False,
     metrics: MetricsOption = None,
+    traces: TracesOption = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -74,7 +76,8 @@ def client(
     address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)
     loaded = Kit.load(kit)
     place.party = loaded.name
-    shard = _read(data)
+    table = OwnTable(data)
+    shard = table.read()
     if loaded.roster.party(loaded.name).labels and shard.y is None:
         raise InvalidInput(
             f"{data} has no labels, but the roster says that {loaded.name} has them; name their column under [label] "
@@ -89,14 +92,19 @@ def client(
             f"if these are the right ones, add --approve-roster {loaded.roster.fingerprint()}"
         )
     kit_in_use = LiveKit(loaded)
-    party = Party(kit_in_use, shard, state=state, consent=consent)
+    party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer)
     progress = Progress(state, lambda: party.last_gap)
-    ids = shard.ids
     del shard  # The party has its own copy of the matrix, and the two can be large.
-    with last_errors_kept(state, place), own_view(loaded.name, log_format) as tell:
-        watched = WatchedParty(party, place, progress, tell, ids=ids)
-        del ids
-        with _measured(metered_at, kit_in_use, party, watched.handle) as (handle, attend):
+    with (
+        last_errors_kept(state, place),
+        own_view(loaded.name, log_format) as show,
+        standing_kept(state, loaded.name, show) as tell,
+    ):
+        watched = WatchedParty(party, place, progress, tell)
+        with (
+            traced(traces, party, watched.handle, name=loaded.name) as handler,
+            measured(metered_at, kit_in_use, party, handler) as (handle, attend),
+        ):
             session = Session(
                 kit_in_use,
                 handle,
@@ -106,35 +114,10 @@ def client(
             )
             attend(session)
             signal.signal(signal.SIGTERM, lambda *_: session.stop())
+            if until_input_ends:
+                end_with_input()
             with waits_told(progress, kit_in_use, address, tell) if not insecure else nullcontext():
                 end = session.run()
-        log.info("%s: %s", end.kind.value, end.reason)
+            log.info("%s: %s", end.kind.value, end.reason)
         if (failure := watched.failure_at(end)) is not None:
             raise failure
-
-
-@contextmanager
-def _measured(
-    address: Address | None, kit: LiveKit, party: Party, handler: Handler
-) -> Iterator[tuple[Handler, Callable[[Session], None]]]:
-    """The handler, and what is told of the session; with an address, both feed the metrics served there."""
-    if address is None:
-        yield handler, lambda _: None
-        return
-    # A client without metrics needs neither the memory nor the time to load these.
-    from fenchel_deploy.monitoring.clientmetrics import ClientMetrics
-    from fenchel_deploy.monitoring.endpoint import metrics_served
-
-    metrics = ClientMetrics(kit, stopwatch=lambda: party.spent)
-    with metrics_served(metrics.registry, address):
-        yield metrics.measured(handler), lambda session: metrics.attend(lambda: session.connected)
-
-
-def _read(data: Path) -> Shard:
-    """The shard, with what its owner should know of it in the log."""
-    found = load_shard(data)
-    for guess in found.guesses:
-        log.info("%s: guessed: %s", data, guess)
-    for caution in found.cautions:
-        log.warning("%s", caution, extra=PRIVATE)
-    return found.shard

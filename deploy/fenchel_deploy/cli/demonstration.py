@@ -16,7 +16,7 @@ from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.liveview import following
 from fenchel_deploy.cli.output import Format
-from fenchel_deploy.cli.runviews import cost_rows
+from fenchel_deploy.cli.runviews import cost_rows, score_rows
 from fenchel_deploy.cli.story import RunStory
 from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
 
@@ -88,6 +88,10 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     for name, shown in ((kind, "RMSE" if kind == "rmse" else kind), ("r2", "R²")):
         if report[name] is not None:
             table.add_row(shown, f"{report[name]:.4f}", f"{report[f'centralized_{name}']:.4f}")
+    if report.get("scores") is not None:
+        central = score_rows(report["centralized_scores"])
+        for name, value in score_rows(report["scores"]).items():
+            table.add_row(name, value, central[name])
     table.add_row("relative error", f"{report['relative_error']:.2e}", "")
     gap = report["gap"]
     none = "none: a contribution is stale" if report["certified"] else "none"
@@ -109,6 +113,8 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
         saw.add_row(what, form)
     console.print(saw)
     console.print(f"{report['status']}: {report['reason']}")
+    for path in report.get("models", ()):
+        console.print(f"model: {path}", soft_wrap=True)
 
 
 def _costs(report: Mapping[str, Any]) -> Table:

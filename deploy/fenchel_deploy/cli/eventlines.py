@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from fenchel_common.identity import Address
 from fenchel_common.metrics import RoundMetrics
-from fenchel_deploy.cli.keys import key_in_words
-from fenchel_deploy.cli.times import clock_time
+from fenchel_deploy.keys import key_in_words
+from fenchel_deploy.times import clock_time
 
 ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - a server listens
 
@@ -26,6 +26,8 @@ def line_of(event: Mapping[str, Any]) -> Line | None:
             return Line(_listening(event))
         case "stage":
             return Line(event["stage"])
+        case "dashboard":
+            return Line(page_in_words(event))
         case "centralized":
             return Line(f"the centralized optimum is P(w) = {event['primal']:.9f}; starting the server and the parties")
         case "begins":
@@ -46,6 +48,11 @@ def line_of(event: Mapping[str, Any]) -> Line | None:
             who = ", ".join(event["for"])
             return Line(f"all runs are over; waiting up to {event['within_s']:g} s for {who} to hear so")
     return None
+
+
+def page_in_words(event: Mapping[str, Any]) -> str:
+    """Where the page is, and the token that it asks for if it asks for one."""
+    return f"dashboard at {event['address']}" + (f", token {event['token']}" if "token" in event else "")
 
 
 def round_in_words(event: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """`fenchel health`: asks whether the server answers and can run a round; for health checks and for people."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,7 @@ from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
 from fenchel_deploy.cli.output import Format, print_json, printable
-from fenchel_deploy.cli.times import clock_time, utc
+from fenchel_deploy.times import clock_time, utc
 
 ANSWER_S = 1.5
 """So short that the whole command takes no more than 3 s; a slow network needs more."""
@@ -34,11 +36,9 @@ def health(
     It can if enough parties of a run are connected.
     """
     loaded = Kit.load(kit)
-    try:
-        found = ask_health(loaded, address=Address.parse(server) if server else None, timeout_s=timeout)
-    except TransientError as error:
-        typer.echo(printable(f"no answer: {error}; on a slow network, try a longer --timeout"), err=True)
-        raise typer.Exit(ExitCode.MISSED) from None
+    address = Address.parse(server) if server else loaded.server_address
+    with unreached_told(address, timeout_s=timeout):
+        found = ask_health(loaded, address=address, timeout_s=timeout)
     missing = [f"{party} (since {clock_time(since)})" for party, since in found.missing.items()]
     if output is Format.JSON:
         print_json({"serving": found.serving, "missing": {name: utc(since) for name, since in found.missing.items()}})
@@ -47,3 +47,14 @@ def health(
         typer.echo(f"{state}; not connected: {', '.join(missing)}" if missing else state)
     if not found.serving and not live:
         raise typer.Exit(ExitCode.MISSED)
+
+
+@contextmanager
+def unreached_told(address: Address, *, timeout_s: float) -> Iterator[None]:
+    """Ends the command with `ExitCode.MISSED` and plain words if the server cannot be reached in the context."""
+    try:
+        yield
+    except TransientError as error:
+        waited = f"waited {timeout_s:g} s at most; --timeout changes that"
+        typer.echo(printable(f"the server at {address} cannot be reached: {error} ({waited})"), err=True)
+        raise typer.Exit(ExitCode.MISSED) from None

@@ -6,6 +6,7 @@ is a line of text with its time, in the form of the log, or a line of JSON.
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,13 +17,13 @@ from rich.text import Text
 
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.eventlines import line_of
-from fenchel_deploy.cli.keys import key_in_words
 from fenchel_deploy.cli.logs import log_line
 from fenchel_deploy.cli.output import Format, printable
 from fenchel_deploy.cli.story import TOTAL, PartyNow, RunStory
-from fenchel_deploy.cli.times import clock_time
+from fenchel_deploy.keys import key_in_words
+from fenchel_deploy.times import clock_time
 
-REFRESHES_PER_SECOND: Final = 4
+REDRAW_EVERY_S: Final = 0.25
 MAX_PARTIES: Final = 12
 """The most parties that are listed; those that are missing or at work come first."""
 MAX_WARNINGS: Final = 3
@@ -68,22 +69,45 @@ def following(story: RunStory, *, output: Format, stderr: bool) -> Iterator[Tell
     yield write
 
 
-def can_draw(console: Console) -> bool:
+def can_draw(console: PlainConsole) -> bool:
     """Whether the console is a terminal on which lines can be redrawn."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
 @contextmanager
-def drawn(story: RunStory, console: Console, *, transient: bool = False) -> Iterator[Tell]:
-    """Draws the view while the context lasts; lines that are written to stdout or stderr meanwhile go above it."""
-    with Live(LiveView(story), console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=transient) as live:
+def drawn(story: RunStory, console: PlainConsole, *, transient: bool = False) -> Iterator[Tell]:
+    """Draws the view while the context lasts; lines that are written to stdout or stderr meanwhile go above it.
 
-        def draw(event: Mapping[str, Any]) -> None:
-            story.tell(event)
-            if event["event"] in ("round", "ended"):
-                live.refresh()
+    The view has locks of its own. Whoever draws takes the console first, as whoever prints a line does: rich's own
+    thread for drawing would not.
+    """
+    live = Live(LiveView(story), console=console, auto_refresh=False, transient=transient)
+    ended = threading.Event()
 
+    def draw(event: Mapping[str, Any]) -> None:
+        story.tell(event)
+        if event["event"] in ("round", "ended"):
+            redraw()
+
+    def redraw() -> None:
+        with console:
+            live.refresh()
+
+    def redraw_often() -> None:
+        while not ended.wait(REDRAW_EVERY_S):
+            redraw()
+
+    drawing = threading.Thread(target=redraw_often, name="view", daemon=True)
+    with console:
+        live.start(refresh=True)
+    drawing.start()
+    try:
         yield draw
+    finally:
+        ended.set()
+        drawing.join()
+        with console:
+            live.stop()
 
 
 class LiveView:
@@ -104,6 +128,8 @@ def lines_of(story: RunStory, *, width: int) -> Iterator[Text]:
     if story.privacy is not None:
         key = key_in_words(story.key_bits, cipher=story.cipher, fingerprint=story.key_fingerprint)
         yield _text(f"{story.run}, {story.privacy}; encryption: {key}")
+    if story.page is not None:
+        yield _text(story.page)
     if story.round or story.measured:
         yield _progress(story)
     if story.seconds.get(TOTAL):

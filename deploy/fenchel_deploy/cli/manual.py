@@ -49,6 +49,17 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         ),
         _GOAL,
     ),
+    "tune": Entry(
+        (
+            "fenchel tune",
+            "fenchel tune --loss logistic --largest 1e-2 --smallest 1e-6 --metric log_loss --choose one_standard_error",
+            "fenchel tune --loss hinge --folds 0 --separate",
+        ),
+        {
+            ExitCode.DONE: "every model is within the gap that was asked for, and λ is chosen",
+            ExitCode.MISSED: "the last model is not within the gap",
+        },
+    ),
     "algorithms": Entry(("fenchel algorithms", "fenchel algorithms hyfdca")),
     "provision": Entry(
         (
@@ -80,6 +91,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "server": Entry(
         (
             "fenchel server --kit kits/server --state state/ --run run.toml",
+            "fenchel server --kit kits/server --state state/ --run first.toml --run second.toml",
             "fenchel server --kit kits/server --state state/ --stay --results results/ --metrics 9464",
         ),
         {
@@ -104,6 +116,30 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             ExitCode.DATA_UNFIT: "the data do not fit the run or those of other parties; the log says what to mend",
         },
     ),
+    "predict": Entry(
+        (
+            "fenchel predict new.csv --model private/run-0a1b2c3d.model --out scores.csv",
+            "fenchel predict clinic.csv lab.csv --model clinic/ --model lab/ --out scores.csv --explain why.csv",
+        )
+    ),
+    "score": Entry(
+        (
+            "fenchel score new/ --kit kits/north --state private/ --model private/ --ask scores.csv",
+            "fenchel score patients/ --kit kits/south --state private/ --model private/ --most-rows 200",
+        ),
+        {
+            ExitCode.DONE: "the server dismissed the party; at the asking party, the scores are in the file",
+            **_KIT,
+            ExitCode.DATA_UNFIT: "the rows do not fit those of other parties; the log says what to mend",
+        },
+    ),
+    "export": Entry(
+        (
+            "fenchel export --model clinic/ --model lab/ --to sklearn --out model.joblib",
+            "fenchel export --model clinic/ --model lab/ --to onnx --out model.onnx",
+            "fenchel export --model clinic/ --model lab/ --to card --figures figures.json --out card.md",
+        )
+    ),
     "health": Entry(
         ("fenchel health --kit kit/", "fenchel health --kit kit/ --live"),
         {
@@ -111,6 +147,10 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             ExitCode.MISSED: "no round can run now, or no answer",
             **_KIT,
         },
+    ),
+    "runs submit": Entry(
+        ("fenchel runs submit run.toml --state state/",),
+        {**_STATE, ExitCode.CONFLICT: "a run of that name is on record, or the queue is full"},
     ),
     "runs list": Entry(("fenchel runs list --state state/",), _STATE),
     "runs show": Entry(
@@ -133,6 +173,22 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         {**_RUN, **_CONFLICT},
     ),
     "runs resume": Entry(("fenchel runs resume first --state state/",), {**_RUN, **_CONFLICT}),
+    "dashboard": Entry(
+        (
+            "fenchel dashboard --state state/",
+            "fenchel dashboard --party private/ --kit kit/",
+            "fenchel dashboard --state state/ --listen 0.0.0.0:8440 --token-file token --tls cert.pem key.pem",
+        ),
+        {**_STATE, **_KIT, ExitCode.TERMINATED: "ended by SIGTERM"},
+    ),
+    "report": Entry(
+        (
+            "fenchel report first --state state/ --out report.html",
+            "fenchel report sealed paper plain --state state/ --out levels.html --figures figures/",
+            "fenchel report first --state state/ --format json",
+        ),
+        _RUN,
+    ),
     "compare": Entry(
         (
             "fenchel compare first second --state state/",

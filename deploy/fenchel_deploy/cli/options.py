@@ -51,6 +51,10 @@ RoundsOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the split and of the run.")]
 KeyBitsOption = Annotated[int, typer.Option(help="2048 or 3072.")]
+UntilInputEndsOption = Annotated[
+    bool,
+    typer.Option(help="End as by SIGTERM when the standard input ends: for a program that starts this process."),
+]
 WanOption = Annotated[
     str,
     typer.Option(
@@ -65,11 +69,27 @@ DATA_HELP = (
     "This party's table: a file (.csv, .parquet, .libsvm, .npz), its shard.toml, or a folder with one of them. "
     "`fenchel data inspect` shows what is used of it."
 )
+ModelsOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--model",
+        metavar="DIR",
+        help="A party's model: RUN.model/, or the private folder with it. Repeat it to join the parts of parties.",
+    ),
+]
 MetricsOption = Annotated[
     str | None,
     typer.Option(
         metavar="[HOST:]PORT",
         help="Serve metrics for Prometheus at http://HOST:PORT/metrics. Without HOST: for this machine alone.",
+    ),
+]
+TracesOption = Annotated[
+    bool,
+    typer.Option(
+        "--traces",
+        help="Send traces by OTLP over HTTP to the OpenTelemetry collector that the environment names: "
+        "OTEL_EXPORTER_OTLP_ENDPOINT and so on. Default: http://localhost:4318.",
     ),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="What to print on stdout: a table for people, or JSON.")]

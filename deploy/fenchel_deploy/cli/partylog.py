@@ -4,7 +4,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,18 @@ from typing import Any
 from fenchel_client.misfits import OwnIds, unfit_data
 from fenchel_client.party import Party
 from fenchel_client.session import SessionEnd
-from fenchel_client.statefolder import MODEL
 from fenchel_client.task import Task
 from fenchel_client.transport.health import ask_health
 from fenchel_common.errors import DataUnfit, FenchelError, RunLocked
 from fenchel_common.identity import Address, Kit, LiveKit
+from fenchel_common.model.folder import SUFFIX
 from fenchel_common.setup import FINISH, LABELS
 from fenchel_common.wire.frames import TaskKey
 from fenchel_common.wire.labels import labels_compared_from_bytes
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.cli.logs import LogFormat
-from fenchel_deploy.cli.times import clock_time
 from fenchel_deploy.logs import Place
+from fenchel_deploy.times import clock_time
 
 ROUND_EVERY_S = 10.0
 """Rounds are told at most this often, because small ones take milliseconds."""
@@ -67,7 +67,7 @@ class Progress:
         try:
             yield
             if task.phase == FINISH:
-                path = self._state / f"{task.run}{MODEL}"
+                path = self._state / f"{task.run}{SUFFIX}"
                 log.info("run %s is over; this party's part of the model is in %s", task.run, path)
         finally:
             self._at_work, self._ended_s = False, time.monotonic()
@@ -84,16 +84,10 @@ class Progress:
 
 
 class WatchedParty:
-    """A party whose tasks are told: in its log, and as events to `tell`.
+    """A party whose tasks are told: in its log, and as events to `tell`."""
 
-    `ids` are those of its samples; only their count and form are kept.
-    """
-
-    def __init__(
-        self, party: Party, place: Place, progress: Progress, tell: Tell = lambda _: None, *, ids: Sequence[str]
-    ) -> None:
+    def __init__(self, party: Party, place: Place, progress: Progress, tell: Tell = lambda _: None) -> None:
         self._party = party
-        self._ids = OwnIds.of(ids)
         self._place = place
         self._progress = progress
         self._tell = tell
@@ -134,7 +128,7 @@ class WatchedParty:
         Its data do not fit the run or those of others, its labels differ from those of others, or the run is locked.
         """
         if end.unfit is not None:
-            return unfit_data(end.unfit, self._ids, self._party.feature_names())
+            return unfit_data(end.unfit, OwnIds.of(self._party.ids), self._party.feature_names())
         return self._failure
 
     def _tell_work(self, task: Task) -> None:

@@ -8,15 +8,11 @@ from typing import Annotated
 import typer
 
 from fenchel_client.transport.roundtrip import round_trips_s
-from fenchel_common.errors import TransientError
 from fenchel_common.identity import Address, Kit
-from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.cli.health import ANSWER_S, unreached_told
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption
-from fenchel_deploy.cli.output import Format, printable
-
-ANSWER_S = 1.5
-"""So short that the whole command takes no more than 3 s; a slow network needs more."""
+from fenchel_deploy.cli.output import Format
 
 
 def register(app: typer.Typer) -> None:
@@ -34,13 +30,10 @@ def ping(
 
     A round takes this time for each of its round trips, and the time of the work.
     """
-    try:
-        measured = round_trips_s(
-            Kit.load(kit), address=Address.parse(server) if server else None, count=count, timeout_s=timeout
-        )
-    except TransientError as error:
-        typer.echo(printable(f"no answer: {error}; on a slow network, try a longer --timeout"), err=True)
-        raise typer.Exit(ExitCode.MISSED) from None
+    loaded = Kit.load(kit)
+    address = Address.parse(server) if server else loaded.server_address
+    with unreached_told(address, timeout_s=timeout):
+        measured = round_trips_s(loaded, address=address, count=count, timeout_s=timeout)
     median_s = statistics.median(measured)
     if output is Format.JSON:
         typer.echo(json.dumps({"median_s": median_s, "round_trips_s": measured}))

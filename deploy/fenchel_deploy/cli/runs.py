@@ -1,7 +1,9 @@
-"""`fenchel runs`: lists, shows, follows, stops and resumes the runs in a server's state."""
+"""`fenchel runs`: submits, lists, shows, follows, stops and resumes the runs in a server's state."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,30 +12,32 @@ from rich.table import Table
 from fenchel_common.ids import RoundId
 from fenchel_common.metrics import R2, RMSE, RoundMetrics
 from fenchel_common.runconfig import RunConfig
+from fenchel_common.scoresums import ScoreFigures
 from fenchel_deploy.cli.console import terminal
-from fenchel_deploy.cli.keys import key_in_words
 from fenchel_deploy.cli.liveview import following
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import FormatOption, RunArgument, StateOption
 from fenchel_deploy.cli.output import Format, print_json
-from fenchel_deploy.cli.runviews import cost_rows, exit_code_of, party_facts, shown_reason, shown_status
+from fenchel_deploy.cli.runviews import cost_rows, exit_code_of, party_facts, path_table, score_rows
 from fenchel_deploy.cli.story import RunStory
-from fenchel_deploy.cli.times import utc
-from fenchel_deploy.cli.watching import run_events
+from fenchel_deploy.keys import key_in_words
+from fenchel_deploy.runstatus import shown_reason, shown_status
+from fenchel_deploy.times import utc
+from fenchel_deploy.watching import run_events
+from fenchel_server.queue import submit
 from fenchel_server.results import history_of
 from fenchel_server.rounds.outcome import RunOutcome, outcome_of_record
 from fenchel_server.store import PartyRecord, RoundRecord, RunRecord, RunStatus, SqliteStore
 from fenchel_server.store.statedir import is_served
 
 LAST_ROUNDS = 10
+"""How many of a run's rounds the table shows; JSON has all."""
 FIT_NAMES = {RMSE: "RMSE", R2: "R²"}
 """The headings of the figures that take the place of the accuracy in regression."""
-"""How many of a run's rounds the table shows; JSON has all."""
-
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
 
-runs = typer.Typer(no_args_is_help=True, help="The runs of a server: list, show, watch, stop, resume.")
+runs = typer.Typer(no_args_is_help=True, help="The runs of a server: submit, list, show, watch, stop, resume.")
 
 
 def register(app: typer.Typer) -> None:
@@ -41,19 +45,38 @@ def register(app: typer.Typer) -> None:
     app.add_typer(runs, name="runs")
 
 
+@runs.command("submit", epilog=epilog("runs submit"), help="Put a run into the queue of a server.")
+def submit_run(
+    config: Annotated[Path, typer.Argument(metavar="FILE", help="The TOML file of the run.")],
+    state: StateOption,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Checks a run's file and queues the run; a server that stays takes it up within a second, when it is its turn."""
+    checked = RunConfig.from_toml(config)
+    with SqliteStore.operate(state) as store:
+        record = submit(store, checked)
+        queue = store.queued()
+    served = is_served(state)
+    if output is Format.JSON:
+        print_json(_summary(record, None, (), served=served, queue=queue))
+        return
+    terminal().print(f"run {record.run} ({record.name}): {shown_reason(record, (), served=served, queue=queue)}")
+
+
 @runs.command("list", epilog=epilog("runs list"), help="List all runs.")
 def list_runs(state: StateOption, output: FormatOption = Format.TABLE) -> None:
     """Every run, oldest first."""
     with SqliteStore.inspect(state) as store:
         listed = [(record, store.last_round(record.run)) for record in store.runs()]
-        parties = store.parties()
+        parties, queue = store.parties(), store.queued()
     served = is_served(state)
     if output is Format.JSON:
-        print_json([_summary(record, last, parties, served=served) for record, last in listed])
+        print_json([_summary(record, last, parties, served=served, queue=queue) for record, last in listed])
         return
     table = Table("run", "name", "status", "rounds", "updated", "reason")
     for record, last in listed:
-        status, reason = shown_status(record, served=served), shown_reason(record, parties, served=served)
+        status = shown_status(record, served=served)
+        reason = shown_reason(record, parties, served=served, queue=queue)
         table.add_row(record.run, record.name, status, str(_rounds(record, last)), utc(record.updated), reason)
     terminal().print(table)
 
@@ -72,7 +95,12 @@ def show_run(run: RunArgument, state: StateOption, output: FormatOption = Format
     console = terminal()
     console.print(_facts_table(record, rounds, stop, parties, served=served))
     if outcome is not None:
+        if (scores := outcome.certificate.scores) is not None:
+            console.print(_scores_table(scores))
         console.print(_costs_table(outcome))
+    if outcome is not None and outcome.path:
+        metric = RunConfig.from_json(record.config).path
+        console.print(path_table(outcome.to_mapping()["path"], metric=None if metric is None else metric.metric))
     if len(rounds) > 1:
         console.print(_rounds_table(rounds[1:][-LAST_ROUNDS:]))
 
@@ -132,14 +160,19 @@ def _rounds(record: RunRecord, last: RoundId | None) -> int:
 
 
 def _summary(
-    record: RunRecord, last: RoundId | None, parties: Sequence[PartyRecord], *, served: bool
+    record: RunRecord,
+    last: RoundId | None,
+    parties: Sequence[PartyRecord],
+    *,
+    served: bool,
+    queue: Sequence[RunRecord] = (),
 ) -> dict[str, object]:
     under_way = served and record.status is RunStatus.RUNNING
     return {
         "run": record.run,
         "name": record.name,
         "status": shown_status(record, served=served),
-        "reason": shown_reason(record, parties, served=served),
+        "reason": shown_reason(record, parties, served=served, queue=queue),
         "parties": party_facts(parties) if under_way else [],
         "rounds": _rounds(record, last),
         "created": utc(record.created),
@@ -171,6 +204,18 @@ def _detail(
 def _costs(outcome: RunOutcome) -> dict[str, object]:
     names = ("seconds", "round_seconds", "cpu_seconds", "bytes", "clients_detail")
     return {name: value for name, value in outcome.to_mapping().items() if name in names}
+
+
+def _scores_table(scores: ScoreFigures) -> Table:
+    """How well the final model predicts, and its calibration."""
+    table = Table("the final model", f"{scores.samples} samples")
+    fits = {"accuracy": scores.accuracy, "RMSE": scores.rmse, "R²": scores.r2}
+    rows = {name: f"{value:.4f}" for name, value in fits.items() if value is not None}
+    for name, value in {**rows, **score_rows(asdict(scores))}.items():
+        table.add_row(name, value)
+    for row in scores.calibration:
+        table.add_row(f"predicted {row.predicted:.3f}", f"observed {row.observed:.3f} of {row.samples} samples")
+    return table
 
 
 def _costs_table(outcome: RunOutcome) -> Table:

@@ -4,8 +4,8 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,20 +13,21 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fenchel_common.identity import Address, Kit, LiveKit
+from fenchel_common.identity import Address, Kit
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.eventlines import ALL_INTERFACES, line_of
-from fenchel_deploy.cli.keys import key_in_words
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_line, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
-from fenchel_deploy.cli.options import MetricsOption, metrics_address
+from fenchel_deploy.cli.options import MetricsOption, TracesOption, UntilInputEndsOption, metrics_address
 from fenchel_deploy.cli.output import Format
-from fenchel_deploy.cli.runviews import cost_rows, exit_code_of
-from fenchel_deploy.cli.signals import exit_on
+from fenchel_deploy.cli.runviews import cost_rows, exit_code_of, score_rows
+from fenchel_deploy.cli.serverwatch import measured, traced
+from fenchel_deploy.cli.signals import end_with_input, exit_on
+from fenchel_deploy.keys import key_in_words
 from fenchel_deploy.logs import Place, last_errors_kept
 from fenchel_server import transport
-from fenchel_server.app import FAREWELL_S, Listen, serve
+from fenchel_server.app import FAREWELL_S, serve
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.outcome import RunOutcome
 from fenchel_server.store import RunStatus
@@ -39,7 +40,10 @@ def register(app: typer.Typer) -> None:
 def server(
     kit: Annotated[Path, typer.Option(help="The server's kit, from `fenchel provision`.")],
     state: Annotated[Path, typer.Option(help="Folder in which runs and rounds are kept; a restart continues from it.")],
-    run: Annotated[Path | None, typer.Option(help="The TOML file of a run to begin or to continue.")] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(help="The TOML file of a run to begin or to continue; may be given several times, for several."),
+    ] = None,
     listen: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +71,9 @@ def server(
     ] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How events are written to stdout.")] = Format.TABLE,
+    until_input_ends: UntilInputEndsOption = False,
     metrics: MetricsOption = None,
+    traces: TracesOption = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -80,58 +86,43 @@ def server(
     log_to_stderr(log_format, place, verbose=verbose)
     # Committed rounds are kept, and the next start continues after the last of them.
     exit_on(signal.SIGTERM)
+    if until_input_ends:
+        end_with_input()
     loaded = Kit.load(kit)
     place.party = loaded.name
     address = Address.parse(listen) if listen else _default_address(loaded, insecure=insecure)
-    config = RunConfig.from_toml(run) if run else None
+    configs = [RunConfig.from_toml(path) for path in run or ()]
     announce = _print_json if output is Format.JSON else _print_lines
 
     one_at_a_time = threading.Lock()
     listen_here = partial(transport.listen, insecure=insecure)
-    with last_errors_kept(state, place), _measured(metrics_address(metrics), listen_here) as (listen_measured, observe):
+    with (
+        last_errors_kept(state, place),
+        measured(metrics_address(metrics), listen_here) as (listen_measured, observe),
+        traced(traces) as (around, trace),
+    ):
 
         def tell(event: Mapping[str, Any]) -> None:
             with one_at_a_time:
                 _move(place, event)
                 observe(event)
+                trace(event)
                 announce(event)
 
         ended = serve(
             loaded,
             state,
-            config=config,
+            configs=configs,
             address=address,
             listen=listen_measured,
             stay=stay,
             announce=tell,
             results=results,
             farewell_s=farewell,
+            around=around,
         )
     if code := exit_code_of(ended - {RunStatus.EXHAUSTED, RunStatus.DIVERGED} if supervised else ended):
         raise typer.Exit(code)
-
-
-@contextmanager
-def _measured(
-    address: Address | None, listen: Callable[..., transport.GrpcTransport]
-) -> Iterator[tuple[Listen, Callable[[Mapping[str, Any]], None]]]:
-    """How the server listens and who observes its events; with an address, both feed the metrics served there."""
-    if address is None:
-        yield listen, lambda _: None
-        return
-    # A server without metrics needs neither the memory nor the time to load these.
-    from fenchel_deploy.monitoring.endpoint import metrics_served
-    from fenchel_deploy.monitoring.servermetrics import ServerMetrics
-
-    metrics = ServerMetrics()
-
-    def listen_measured(kit: LiveKit, *, address: Address) -> transport.GrpcTransport:
-        listener = listen(kit, address=address)
-        metrics.attend(listener, kit)
-        return listener
-
-    with metrics_served(metrics.registry, address):
-        yield listen_measured, metrics.observe
 
 
 def _move(place: Place, event: Mapping[str, Any]) -> None:
@@ -171,6 +162,7 @@ def _print_result(event: Mapping[str, Any]) -> None:
         **({} if certificate.accuracy is None else {"accuracy": f"{certificate.accuracy:.4f}"}),
         **({} if certificate.rmse is None else {"RMSE": f"{certificate.rmse:.4g}"}),
         **({} if certificate.r2 is None else {"R²": f"{certificate.r2:.4f}"}),
+        **({} if certificate.scores is None else score_rows(asdict(certificate.scores))),
         "rounds × round trips": f"{outcome.rounds} × {outcome.rtc_per_round or '–'}",
         "key": key_in_words(event["key_bits"], cipher=event["cipher"]),
     }

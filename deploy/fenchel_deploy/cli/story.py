@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fenchel_deploy.cli.eventlines import round_in_words
+from fenchel_deploy.cli.eventlines import page_in_words, round_in_words
 
 TOTAL: Final = "total"
 """Among the kinds of a run's seconds: all of them."""
@@ -34,6 +34,7 @@ class RunStory:
         self.title = title
         self.state = state
         self.run = ""
+        self.page: str | None = None
         self.privacy: str | None = None
         self.cipher: str | None = None
         self.key_bits: int | None = None
@@ -52,6 +53,8 @@ class RunStory:
         match event["event"]:
             case "stage":
                 self.state = event["stage"]
+            case "dashboard":
+                self.page = page_in_words(event)
             case "centralized":
                 self.state = "starting the server and the parties"
             case "begins":

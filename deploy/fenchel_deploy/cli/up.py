@@ -52,6 +52,10 @@ def up(
     key_bits: KeyBitsOption = defaults.DEMO_KEY_BITS,
     image: Annotated[str, typer.Option(help="The image; built from the source tree where it is missing.")] = "fenchel",
     keep: Annotated[bool, typer.Option(help="Leave the containers for a look; `fenchel down` removes them.")] = False,
+    dashboard: Annotated[
+        bool,
+        typer.Option("--dashboard", help="Show the run in the browser too, over TLS; prints a token."),
+    ] = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Train over hospitals in containers: one for each party, one for the server, and one that delays the traffic.
@@ -73,7 +77,7 @@ def up(
         privacy=privacy,
         cipher=cipher,
     )
-    deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep)
+    deployment = Deployment(image=image, wan=Wan(wan, bandwidth), keep=keep, dashboard=dashboard)
     # The containers are removed before the process ends. SIGINT too: a shell starts background commands with it
     # ignored, and they must be stoppable as well.
     exit_on(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -25,11 +25,11 @@ def pack(folder: str, files: Mapping[str, bytes], *, owner_id: int) -> bytes:
     return archive.getvalue()
 
 
-def unpack(chunks: Iterable[bytes], *, suffix: str) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file in an archive whose name ends with `suffix`; nothing is written to disk."""
+def unpack(chunks: Iterable[bytes], *, folder_suffix: str) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file in a folder whose name ends with `folder_suffix`; nothing is written to disk."""
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
         for entry in tar:
-            if entry.isfile() and entry.name.endswith(suffix):
+            if entry.isfile() and PurePosixPath(entry.name).parent.name.endswith(folder_suffix):
                 content = tar.extractfile(entry)
                 assert content is not None
                 yield PurePosixPath(entry.name).name, content.read()

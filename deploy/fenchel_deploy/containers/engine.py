@@ -58,6 +58,9 @@ class ContainerPlan:
     restarts: int = 0
     user_id: int = IMAGE_USER_ID
     """The user and the group of the container."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    published: int | None = None
+    """A port of the container that is reached on the loopback address of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,16 @@ class Engine:
     def make_network(self, federation: str, name: str) -> None:
         """Makes a network that has no connection to any other."""
         self._client.networks.create(name, driver="bridge", internal=True, labels={LABEL: federation})
+
+    def make_entrance(self, federation: str, name: str) -> None:
+        """Makes a network whose containers can be reached from this machine, and have no way out."""
+        options = {"com.docker.network.bridge.enable_ip_masquerade": "false"}
+        self._client.networks.create(name, driver="bridge", options=options, labels={LABEL: federation})
+
+    def port_of(self, container: Any, port: int) -> int:
+        """Where on this machine a published port of a running container is."""
+        container.reload()
+        return int(container.ports[f"{port}/tcp"][0]["HostPort"])
 
     def fill(self, federation: str, mount: Mount, files: Mapping[str, bytes], *, owner_id: int) -> None:
         """Makes a volume that one user alone can read, with files in it.
@@ -181,6 +194,8 @@ class Engine:
             first = next(iter(plan.networks))
             endpoint = self._client.api.create_endpoint_config(aliases=list(plan.networks[first]))
             options = {"network": first, "networking_config": {first: endpoint}}
+        if plan.published is not None:
+            options["ports"] = {f"{plan.published}/tcp": ("127.0.0.1", None)}
         if plan.restarts:
             options["restart_policy"] = {"Name": "on-failure", "MaximumRetryCount": plan.restarts}
         return self._client.containers.create(
@@ -189,6 +204,7 @@ class Engine:
             name=plan.name,
             user=f"{plan.user_id}:{plan.user_id}",
             labels={LABEL: federation},
+            environment=dict(plan.environment),
             volumes={
                 mount.volume: {"bind": mount.path, "mode": "rw" if mount.writable else "ro"} for mount in plan.mounts
             },

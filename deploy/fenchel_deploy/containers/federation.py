@@ -4,10 +4,12 @@
     with a relay  ── NAME-parties ── relay ── NAME-server ──      parties and server have only the relay in common
 
 No network has a way out, no port is published, and no volume is in two containers. The server and each party run as
-users of their own, and each volume is readable by its user alone.
+users of their own, and each volume is readable by its user alone. The page, if it is asked for, is the exception: its
+container has the server's kit and state and nothing else, and its port is published on the loopback address.
 """
 
 import json
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ from numpy.typing import NDArray
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed
 from fenchel_common.identity.kit import KIT_FILES
+from fenchel_common.model import model_from_files
+from fenchel_common.model.folder import SUFFIX
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.containers.archives import unpack
@@ -34,6 +38,7 @@ CLIENT_RESTARTS = 5
 PROBE_S = 60.0
 EXIT_WAIT_S = 60.0
 LOG_LINES = 100
+PAGE_PORT = 8440
 SERVER_USER_ID = 10010
 """The server's user; the parties' users have the next numbers, in the order of the plan."""
 
@@ -83,6 +88,29 @@ class ContainerFederation:
         for party in self._plan.shards:
             self._containers[party] = self._engine.start(self._plan.name, self._client_plan(party))
 
+    def start_page(self) -> Event:
+        """Starts a page of the server's runs; the event says where it is, and the token that it asks for."""
+        token = secrets.token_urlsafe()
+        network = f"{self._plan.name}-page"
+        self._engine.make_entrance(self._plan.name, network)
+        command = ["dashboard", "--state", "/state", "--kit", "/kit", "--tls", "/kit/cert.pem", "/kit/key.pem"]
+        container = self._engine.start(
+            self._plan.name,
+            ContainerPlan(
+                name=f"{self._plan.name}-dashboard",
+                command=[*command, "--listen", f"0.0.0.0:{PAGE_PORT}", "--name", "localhost"],
+                mounts=[self._kit_mount(SERVER), self._state_mount(SERVER)],
+                networks={network: []},
+                user_id=self._user_ids[SERVER],
+                environment={"FENCHEL_DASHBOARD_TOKEN": token},
+                published=PAGE_PORT,
+            ),
+        )
+        if next(container.logs(stream=True, follow=True, stderr=False), None) is None:
+            raise FederationFailed(f"the dashboard did not start:\n{container.logs().decode(errors='replace')}")
+        port = self._engine.port_of(container, PAGE_PORT)
+        return {"event": "dashboard", "address": f"https://localhost:{port}/", "token": token}
+
     def round_trip_s(self) -> float:
         """The median round trip to the server, measured by a container with a party's kit."""
         party = next(iter(self._plan.shards))
@@ -119,9 +147,10 @@ class ContainerFederation:
 
     def model(self, features: Sequence[str]) -> NDArray[np.float64]:
         parts = (
-            content
+            model_from_files(
+                dict(unpack(self._containers[party].get_archive("/state")[0], folder_suffix=SUFFIX)), source=party
+            )
             for party in self._plan.shards
-            for _, content in unpack(self._containers[party].get_archive("/state")[0], suffix=".model.npz")
         )
         return whole_model(parts, features)
 

@@ -11,11 +11,12 @@ from fenchel_deploy.wan import Wan
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The image of the containers, the network between them, and whether they are kept at the end."""
+    """The image, the network between the containers, whether they are kept at the end, and whether a page is served."""
 
     image: str = "fenchel"
     wan: Wan = field(default_factory=Wan)
     keep: bool = False
+    dashboard: bool = False
 
 
 def run_up(options: DemonstrationOptions, deployment: Deployment, *, tell: Tell) -> Report:
@@ -34,6 +35,8 @@ def run_up(options: DemonstrationOptions, deployment: Deployment, *, tell: Tell)
     with container_federation(engine, plan, keep=deployment.keep) as federation:
         stage(f"{name}: making volumes and networks, starting the server")
         federation.start()
+        if deployment.dashboard:
+            tell(federation.start_page())
         stage(f"{name}: measuring the round trip")
         rtt_s = federation.round_trip_s()
         stage(f"{name}: starting {len(demonstration.shards)} parties")

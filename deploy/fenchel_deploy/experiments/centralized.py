@@ -43,7 +43,7 @@ FACTORED_WIDTH: Final = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CentralizedSolution:
-    """w = w(α) with its certificate: P(w*) lies between `dual` and `primal`."""
+    """A model with its certificate: P(w*) lies between `dual` and `primal`."""
 
     w: Array
     alpha: Array
@@ -59,16 +59,18 @@ def solve_centralized(X: Matrix, y: Array, *, loss: Loss, lambda_: float) -> Cen
     proximity = FIRST_PROXIMITY
     for _ in range(MAXIMUM_OUTER):
         w, alpha = _proximal_point(X, y, w, alpha, loss=loss, lambda_=lambda_, proximity=proximity)
-        solution = _certified(X, y, alpha, loss=loss, lambda_=lambda_)
+        solution = _certified(X, y, w, alpha, loss=loss, lambda_=lambda_)
         if solution.gap <= TOLERANCE * solution.primal:
             return solution
         proximity = max(LAST_PROXIMITY, proximity / 10.0)
     raise FenchelError(f"the centralized reference was not reached: relative gap {solution.gap / solution.primal:.1e}")
 
 
-def _certified(X: Matrix, y: Array, alpha: Array, *, loss: Loss, lambda_: float) -> CentralizedSolution:
-    w = primal_point(X, alpha, lambda_=lambda_)
-    upper = primal(X, y, w, loss=loss, lambda_=lambda_)
+def _certified(X: Matrix, y: Array, w: Array, alpha: Array, *, loss: Loss, lambda_: float) -> CentralizedSolution:
+    """The better of w and w(α); a column of large values magnifies the rounding of α in w(α)."""
+    points = [w, primal_point(X, alpha, lambda_=lambda_)]
+    values = [primal(X, y, point, loss=loss, lambda_=lambda_) for point in points]
+    upper, w = min(zip(values, points, strict=True), key=lambda pair: pair[0])
     lower = dual(X, y, alpha, loss=loss, lambda_=lambda_)
     return CentralizedSolution(w, alpha, upper, lower, upper - lower)
 

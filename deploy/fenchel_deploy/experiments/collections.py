@@ -2,8 +2,9 @@
 
 Each is a problem of two classes without missing values, at most `rows` rows drawn at random. The folder must
 have: `a9a.npz` (x_train, y_train), `mnist.npz` (x_train, y_train), `covtype.npz` (X, y), `heart_disease.npz` (X with
-NaN where a value is missing, y). `digits` and `breast_cancer` come with scikit-learn. The path of any other .npz file
-of a problem of two classes can take the place of a name.
+NaN where a value is missing, y), `news20_rebuilt.npz` (the parts of a CSR matrix whose rows have the length 1, y).
+`digits` and `breast_cancer` come with scikit-learn. The path of any other .npz file of a problem of two classes can
+take the place of a name.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common.data.datasets import BUILT_IN, Dataset, load_dataset, numbered_features, prepared
+from fenchel_common.data.shard import Matrix, load_arrays, matrix_from_arrays
 from fenchel_common.errors import InvalidInput
 
-Table = tuple[NDArray[np.float64], NDArray[np.bool_]]
+Table = tuple[Matrix, NDArray[np.bool_]]
 Archive = Mapping[str, NDArray[np.generic]]
 
 
@@ -31,13 +33,13 @@ def load_collected(name: str, folder: Path | None, *, rows: int | None, seed: in
         return Dataset(whole.name, whole.X[chosen], whole.y[chosen], whole.features)
     if name not in READERS:
         raise InvalidInput(f"dataset: {name!r} is not one of: {', '.join([*BUILT_IN, *READERS])}")
-    file, read = READERS[name]
-    if folder is None or not (folder / file).is_file():
-        raise InvalidInput(f"{name}: needs {file}; name the folder that has it with --data")
-    with np.load(folder / file, allow_pickle=False) as archive:
-        X, positive = read(archive)
-    chosen = _chosen(len(positive), rows, seed)
-    return prepared(name, X[chosen], positive[chosen], numbered_features(X.shape[1]))
+    if folder is None or not (folder / f"{name}.npz").is_file():
+        raise InvalidInput(f"{name}: needs {name}.npz; name the folder that has it with --data")
+    X, positive = READERS[name](load_arrays(folder / f"{name}.npz"))
+    chosen, features = _chosen(len(positive), rows, seed), numbered_features(X.shape[1])
+    if name in UNIT_ROWS:
+        return Dataset(name, X[chosen], np.where(positive[chosen], 1.0, -1.0), features)
+    return prepared(name, X[chosen], positive[chosen], features)
 
 
 def _chosen(count: int, rows: int | None, seed: int) -> NDArray[np.int64]:
@@ -62,9 +64,16 @@ def _heart_disease(archive: Archive) -> Table:
     return np.where(np.isnan(X), np.nanmean(X, axis=0), X), archive["y"].astype(np.int64) > 0
 
 
-READERS: Final[Mapping[str, tuple[str, Callable[[Archive], Table]]]] = {
-    "a9a": ("a9a.npz", _a9a),
-    "mnist": ("mnist.npz", _mnist),
-    "covtype": ("covtype.npz", _covtype),
-    "heart_disease": ("heart_disease.npz", _heart_disease),
+def _news20(archive: Archive) -> Table:
+    return matrix_from_arrays(archive), archive["y"].astype(np.int64) > 0
+
+
+READERS: Final[Mapping[str, Callable[[Archive], Table]]] = {
+    "a9a": _a9a,
+    "mnist": _mnist,
+    "covtype": _covtype,
+    "heart_disease": _heart_disease,
+    "news20_rebuilt": _news20,
 }
+UNIT_ROWS: Final = frozenset({"news20_rebuilt"})
+"""The sets that are used as they are: their rows have the length 1."""

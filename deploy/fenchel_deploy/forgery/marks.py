@@ -7,7 +7,7 @@ from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.labels import LabelComparison
 from fenchel_client.transcript import StampedRecord, Transcript
-from fenchel_common.blocks import joined, summed
+from fenchel_common.blocks import summed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import Given, Moment, Record, seed_to_bytes
 from fenchel_common.setup import LAYOUT
@@ -61,6 +61,6 @@ def compare_labels(halves: Halves[AlgorithmClient, AlgorithmServer], make_seal: 
     sums = summed(vectors.values())
     for client, comparison in comparisons.items():
         own = vectors[client]
-        due = None if own is None else joined(own.blocks, sums)
+        due = None if own is None else sums.on(own.blocks)
         if due is not None and comparison.differs(label_sums_to_bytes(due, record), transcripts[client]):
             raise AssertionError("the parties hold the same labels")

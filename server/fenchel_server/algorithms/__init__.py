@@ -3,44 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fenchel_server.algorithms.averaging.afl import AflServer
-from fenchel_server.algorithms.averaging.deltafl import DeltaflServer
-from fenchel_server.algorithms.averaging.drfa import DrfaServer
-from fenchel_server.algorithms.averaging.dualfl import DualflServer
-from fenchel_server.algorithms.averaging.fedavg import FedavgServer
-from fenchel_server.algorithms.averaging.feddyn import FeddynServer
-from fenchel_server.algorithms.averaging.fedpd import FedpdServer
-from fenchel_server.algorithms.averaging.fedprox import FedproxServer
-from fenchel_server.algorithms.averaging.fedsgm import FedsgmServer
-from fenchel_server.algorithms.averaging.fivegcs import FivegcsServer
-from fenchel_server.algorithms.averaging.hyfem import HyfemServer
-from fenchel_server.algorithms.averaging.qffl import QfflServer
-from fenchel_server.algorithms.averaging.scaffnew import ScaffnewServer
-from fenchel_server.algorithms.averaging.scaffold import ScaffoldServer
-from fenchel_server.algorithms.averaging.scaffpd import ScaffpdServer
+from fenchel_common.algorithms.outside import WithOutside, outside_half
+from fenchel_server.algorithms.averaging.builtin import AVERAGING
+from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
+from fenchel_server.algorithms.scoring.server import ScoringServer
 
 ALGORITHMS: Final[Mapping[str, Mapping[str, ServerHalf]]] = {
     "hyfdca": {"hyfdca": HyfdcaServer},
     "corrective": {"hyfdca": CorrectiveServer},
-    "averaging": {
-        "fedavg": FedavgServer,
-        "hyfem": HyfemServer,
-        "dualfl": DualflServer,
-        "feddyn": FeddynServer,
-        "fedpd": FedpdServer,
-        "5gcs": FivegcsServer,
-        "scaffnew": ScaffnewServer,
-        "fedsgm": FedsgmServer,
-        "scaffpd": ScaffpdServer,
-        "scaffold": ScaffoldServer,
-        "afl": AflServer,
-        "drfa": DrfaServer,
-        "qffl": QfflServer,
-        "fedprox": FedproxServer,
-        "deltafl": DeltaflServer,
-    },
+    "scoring": {"scoring": ScoringServer},
+    "averaging": WithOutside(AVERAGING, lambda found: outside_half(found.server, AveragingServer)),
 }
 """The server halves, by the name of the family and the name of the algorithm in a run's file."""

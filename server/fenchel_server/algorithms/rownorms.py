@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
-from fenchel_common.blocks import BlockVector, check_fresh, summed
+from fenchel_common.blocks import BlockSum, BlockVector, check_fresh, summed
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
@@ -17,7 +16,7 @@ from fenchel_server.rejection import read_or_reject
 
 def summed_row_norms(
     preparations: Mapping[ClientId, bytes], *, layout: FederationLayout, key: RunKey, privacy: Privacy
-) -> dict[int, Vector]:
+) -> BlockSum:
     """The encrypted squared row norms of each shared block, summed over the clients that hold it.
 
     Raises

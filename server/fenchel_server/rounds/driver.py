@@ -94,7 +94,8 @@ class Driver:
         self._watch = watch
         self._still_waiting = still_waiting
         self._keep_model = keep_model
-        self._rules = Rules.of(RunConfig.from_json(store.run(run).config), parts.clients)
+        self._config = RunConfig.from_json(store.run(run).config)
+        self._rules = Rules.of(self._config, parts.clients)
         self._ledger = RoundLedger(clock, port=transport.port_bytes)
         self._attempt = 0
         self._closing = False
@@ -309,7 +310,8 @@ class Driver:
     def _close(self, effect: Close) -> Ending:
         committed = self._store.rounds(self._run)
         unfinished = self._ledger.record(RoundId(len(committed)))
-        outcome = outcome_of(committed, unfinished, effect.undelivered, release=self._take_release()).to_json()
+        path, release = self._config.path, self._take_release()
+        outcome = outcome_of(committed, unfinished, effect.undelivered, release=release, path=path).to_json()
         ending = effect.ending
         seen = self._seen_outside_rounds()
         self._store.close_run(self._run, ending.status, reason=ending.reason, outcome=outcome, seen=seen)

@@ -10,8 +10,11 @@ from typing import Any, Self
 from fenchel_common import jsonrecord
 from fenchel_common.ids import ClientId
 from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
+from fenchel_common.runconfig import RunConfig
+from fenchel_common.selection import LambdaPath
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.ledger import TOTAL, ClientCosts, Kind, Traffic, cpu_seconds_of, traffic_of
+from fenchel_server.rounds.pathtable import PathRow, path_table
 from fenchel_server.store import RoundRecord, RunRecord
 
 
@@ -56,6 +59,8 @@ class RunOutcome:
         For each client that did not get the model, why.
     release
         The record of the released model; None if the server must not get the model.
+    path
+        In a run with a path, what it found for each λ.
 
     Fields with a default are missing in records of the first versions.
     """
@@ -70,6 +75,7 @@ class RunOutcome:
     clients_detail: Mapping[ClientId, ClientTotals] = field(default_factory=dict)
     undelivered: Mapping[ClientId, str]
     release: ReleaseSummary | None = None
+    path: tuple[PathRow, ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -99,6 +105,7 @@ def outcome_of(
     undelivered: Mapping[ClientId, str],
     *,
     release: ReleaseSummary | None = None,
+    path: LambdaPath | None = None,
 ) -> RunOutcome:
     """The outcome of the committed rounds, of which the first is the set-up, and of the last phase.
 
@@ -126,6 +133,7 @@ def outcome_of(
         clients_detail=_clients_detail(records),
         undelivered=dict(undelivered),
         release=release,
+        path=() if path is None else path_table(path, metrics),
     )
 
 
@@ -136,7 +144,7 @@ def outcome_of_record(record: RunRecord, rounds: Sequence[RoundRecord]) -> RunOu
     """
     if record.outcome is not None:
         return RunOutcome.from_json(record.outcome)
-    return outcome_of(rounds, None, {}) if rounds else None
+    return outcome_of(rounds, None, {}, path=RunConfig.from_json(record.config).path) if rounds else None
 
 
 def _training_metrics(rounds: Sequence[RoundRecord]) -> list[RoundMetrics]:

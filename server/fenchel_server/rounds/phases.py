@@ -50,14 +50,17 @@ class Rules:
 
     @classmethod
     def of(cls, config: RunConfig, clients: frozenset[ClientId]) -> Self:
+        settings = config.algorithm_settings()
+        # The legs of a path need certificates, and those need all clients.
+        quorum = 1.0 if config.path is not None else config.round.quorum
         return cls(
             clients=clients,
-            quorum=max(1, math.ceil(config.round.quorum * len(clients) - QUORUM_ROUNDING)),
+            quorum=max(1, math.ceil(quorum * len(clients) - QUORUM_ROUNDING)),
             attempts=config.round.attempts,
             deadline_s=config.round.deadline_s,
             wait_s=config.round.wait_s,
-            limits=Limits(rounds=config.stop.rounds, seconds=config.stop.seconds),
-            gap=config.stop.gap if config.algorithm_settings().profile.certified else None,
+            limits=Limits(rounds=settings.stop.rounds, seconds=config.stop.seconds),
+            gap=config.stop.gap if settings.profile.certified else None,
         )
 
 

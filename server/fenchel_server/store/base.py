@@ -13,7 +13,7 @@ replaces the one before. Texts named `config`, `metrics`, `outcome` and `seen` a
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -159,7 +159,7 @@ class Store(ABC):
     def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
         """Adds a queued run and returns its record; `config` is the JSON of a `RunConfig`.
 
-        Raises `RecordConflict` if there is a run of that id already.
+        Raises `RecordConflict` if there is a run of that id or of that name already.
         """
 
     @abstractmethod
@@ -244,15 +244,17 @@ class Store(ABC):
         """Releases the files and locks of the store; a repeated call does nothing."""
 
     def find(self, word: str) -> RunRecord:
-        """The run with this id, or else the newest one with this name; `UnknownRun` if there is neither."""
+        """The run with this id, or else the one with this name; `UnknownRun` if there is neither."""
         found = sorted((one for one in self.runs() if word in (one.run, one.name)), key=lambda one: one.run == word)
         return found[-1] if found else self.run(RunId(word))
 
     def pending(self) -> tuple[RunRecord, ...]:
         """The runs that a server has to work on: first the running ones, then the queue."""
-        runs = self.runs()
-        running = tuple(record for record in runs if record.status is RunStatus.RUNNING)
-        return running + tuple(record for record in runs if record.status is RunStatus.QUEUED)
+        return tuple(record for record in self.runs() if record.status is RunStatus.RUNNING) + self.queued()
+
+    def queued(self) -> tuple[RunRecord, ...]:
+        """The runs that wait, in the order in which a server takes them."""
+        return tuple(record for record in self.runs() if record.status is RunStatus.QUEUED)
 
     def __enter__(self) -> Self:
         return self
@@ -266,6 +268,15 @@ class Store(ABC):
 def new_run_id() -> RunId:
     """A fresh random id for a run, short enough to be typed."""
     return RunId(f"run-{secrets.token_hex(4)}")
+
+
+def check_new(run: RunId, name: str, known: Collection[tuple[RunId, str]]) -> None:
+    """Refuses a run whose id or name one of the known runs has."""
+    if any(other == run for other, _ in known):
+        raise RecordConflict(f"run {run} exists already; choose another id")
+    for other, name_of_other in known:
+        if name_of_other == name:
+            raise RecordConflict(f"run {name!r} is on record here already ({other}); give the new one another name")
 
 
 def check_status(record: RunRecord, allowed: Iterable[RunStatus], *, action: str) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fenchel_common.errors import RecordConflict, UnknownRun
+from fenchel_common.errors import UnknownRun
 from fenchel_common.ids import RoundId, RunId, check_run_id
 from fenchel_server.store.base import (
     RESUMABLE,
@@ -20,6 +20,7 @@ from fenchel_server.store.base import (
     Store,
     check_commit,
     check_ending,
+    check_new,
     check_status,
 )
 
@@ -49,8 +50,7 @@ class MemoryStore(Store):
     def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
         check_run_id(run)
         with self._lock:
-            if run in self._runs:
-                raise RecordConflict(f"run {run} exists already; choose another id")
+            check_new(run, name, [(other, stored.record.name) for other, stored in self._runs.items()])
             now = self._clock()
             record = RunRecord(run, name, config, RunStatus.QUEUED, "", created=now, updated=now)
             self._runs[run] = _Run(record)

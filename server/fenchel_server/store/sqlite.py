@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from fenchel_common.errors import RecordConflict, StateDamaged, StoreError, UnknownRun
+from fenchel_common.errors import StateDamaged, StoreError, UnknownRun
 from fenchel_common.ids import ClientId, RoundId, RunId, check_run_id
 from fenchel_server.store.base import (
     RESUMABLE,
@@ -26,6 +26,7 @@ from fenchel_server.store.base import (
     Store,
     check_commit,
     check_ending,
+    check_new,
     check_status,
 )
 from fenchel_server.store.partytable import read_parties, replace_parties
@@ -52,7 +53,7 @@ class SqliteStore(Store):
     """A store in a state directory, which outlives its process.
 
     `serve` opens it for the one server of the state directory. `inspect` opens it for reading, `operate` also for
-    requesting a stop and queueing a run again; both are safe while a server uses the directory.
+    queueing a run and requesting a stop; both are safe while a server uses the directory.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class SqliteStore(Store):
 
     @classmethod
     def operate(cls, directory: Path, *, clock: Clock = time.time) -> Self:
-        """Opens an existing state directory to request a stop or to queue a run again."""
+        """Opens an existing state directory to queue a run or to request a stop."""
         return cls._open(directory, read_only=False, lock=None, clock=clock)
 
     @classmethod
@@ -103,9 +104,8 @@ class SqliteStore(Store):
 
     def create_run(self, run: RunId, *, name: str, config: str) -> RunRecord:
         check_run_id(run)
-        with self._writing(server=True) as connection:
-            if connection.execute("SELECT 1 FROM runs WHERE run = ?", (run,)).fetchone():
-                raise RecordConflict(f"run {run} exists already; choose another id")
+        with self._writing() as connection:
+            check_new(run, name, connection.execute("SELECT run, name FROM runs").fetchall())
             now = self._clock()
             connection.execute(
                 "INSERT INTO runs (run, name, config, status, reason, created, updated) VALUES (?, ?, ?, ?, '', ?, ?)",

@@ -94,7 +94,7 @@ def test_dual_variables_that_were_not_accepted_leave_the_anchor() -> None:
     assert book.stored == (2, ALL)
 
 
-def test_blocks_without_a_participant_keep_their_anchor_and_the_weights_of_the_anchor_as_model() -> None:
+def test_blocks_without_a_participant_keep_their_anchor_and_their_weights_in_the_model() -> None:
     story = Story()
     first = story.round(1)
     away = frozenset({B, C})
@@ -105,14 +105,17 @@ def test_blocks_without_a_participant_keep_their_anchor_and_the_weights_of_the_a
         1: Origin(second["duals"][B], "weights"),
         4: Origin(second["duals"][C], "weights"),
     }
-    # In a collapse the best model stays where nobody reports on it.
-    assert story.book.model[0] == Origin(first["primals"][A], "model")
     third = story.round(3, away, live_samples=4)
-    assert story.book.model == {
-        0: Origin(first["duals"][A], "weights"),
+    best = {block: Origin(first["primals"][A], "model") for block in (0, 1, 4)}
+    assert story.book.model == best, "P is not known"
+    assert story.book.released == {
+        0: Origin(first["primals"][A], "model"),
         1: Origin(third["primals"][B], "model"),
         4: Origin(third["primals"][C], "model"),
     }
+    fourth = story.round(4, collapse=True)
+    assert story.book.model == story.book.released
+    assert story.book.model == {block: Origin(fourth["primals"][A], "model") for block in (0, 1, 4)}
 
 
 def test_a_best_model_that_was_not_reported_stays_the_one_before() -> None:

@@ -13,6 +13,7 @@ from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.hyfdca.family import HYFDCA
 from fenchel_common.algorithms.row_leak import row_leak
+from fenchel_common.algorithms.scoring.family import SCORING
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.release import checked_goal
 from fenchel_common.setup import FINISH, LAYOUT
@@ -23,7 +24,7 @@ from support.layouts import client_layout, small_federation_layout
 from support.problems import problem
 
 ROOT = Path(__file__).resolve().parents[3]
-FAMILIES = {"hyfdca": HYFDCA, "corrective": CORRECTIVE, "averaging": AVERAGING}
+FAMILIES = {"hyfdca": HYFDCA, "corrective": CORRECTIVE, "averaging": AVERAGING, "scoring": SCORING}
 PARTY_LAYOUT = client_layout({0: 3, 1: 3, 2: 1}, slots=3, feature_blocks={0: np.array([0, 1, 2]), 1: np.array([3])})
 
 
@@ -54,7 +55,8 @@ def test_every_message_that_a_family_names_is_a_message(name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_every_algorithm_counts_the_ciphertexts_of_a_round(name: str) -> None:
     settings = EVERY[name]
-    assert settings.family.ciphertexts(settings, PARTY_LAYOUT) > 0
+    masked_alone = settings.family is SCORING
+    assert (settings.family.ciphertexts(settings, PARTY_LAYOUT) > 0) != masked_alone
 
 
 def test_a_sealed_round_has_ciphertexts_by_feature_as_well() -> None:
@@ -118,7 +120,7 @@ def test_rows_leak_by_the_rule_of_the_family() -> None:
 def test_only_hyfdca_says_how_few_samples_a_round_may_change() -> None:
     layout = small_federation_layout()
     found = {name: settings.family.fewest_changes(settings, layout) for name, settings in BY_FAMILY.items()}
-    assert found == {"hyfdca": 1, "corrective": None, "averaging": None}
+    assert found == {"hyfdca": 1, "corrective": None, "averaging": None, "scoring": None}
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -32,7 +32,7 @@ def test_local_chooses_the_class_of_the_settings(local: str, kind: type) -> None
 def test_corrective_steps_have_none_of_the_settings_of_the_others() -> None:
     own = set(HyfdcaSettings.model_fields) - set(CorrectiveSettings.model_fields)
     assert own == {"h", "gamma", "second_inner_product"}
-    assert set(CorrectiveSettings.model_fields) - {"intercept"} < set(HyfdcaSettings.model_fields)
+    assert set(CorrectiveSettings.model_fields) - {"intercept", "path"} < set(HyfdcaSettings.model_fields)
 
 
 def test_the_steps_of_the_paper_have_no_default_of_their_own() -> None:
@@ -82,6 +82,10 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({**PAPER, "participation": "fraction:0"}, "participation: use all, fraction:P"),
         ({**PAPER, "participation": "fraction:nan"}, "participation: use all, fraction:P"),
         ({**PAPER, "participation": "cyclic:1"}, "participation: use all, fraction:P"),
+        (
+            {**PAPER, "participation": "cyclic:2", "certificate_every": 1},
+            "certificate_every: 1 leaves no round to train",
+        ),
         ({**PAPER, "participation": "all:1"}, "participation: use all, fraction:P"),
         ({**PAPER, "gamma": 1.5}, "gamma: input should be less than or equal to 1"),
         ({"certificate_every": -1}, "certificate_every: "),

@@ -63,6 +63,30 @@ def test_sparse_and_wide_rows_give_the_same_point(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(wide, dense, atol=1e-3)
 
 
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+def test_more_columns_than_rows_and_empty_columns_give_as_good_a_point(
+    monkeypatch: pytest.MonkeyPatch, loss: Loss
+) -> None:
+    monkeypatch.setattr(local_newton, "DENSE_WIDTH", 2)
+    rng = np.random.default_rng(5)
+    _, y, alpha, z = made(5)
+    F = np.where(rng.random((30, 200)) < 0.1, rng.standard_normal((30, 200)), 0.0)
+    F[:, rng.permutation(200)[:80]] = 0.0
+    found = local_point(csr_array(F), y, alpha, z, kappa=0.5, loss=loss)
+    np.testing.assert_allclose(local_point(F, y, alpha, z, kappa=0.5, loss=loss), found, atol=1e-3)
+    exact = coordinate_ascent(F, y, alpha, z, kappa=0.5, loss=loss)
+    points = (alpha, found, exact)
+    start, reached, best = (objective(F, y, alpha, z, a, kappa=0.5, loss=loss) for a in points)
+    assert reached - start >= 0.95 * (best - start)
+
+
+def test_rows_at_the_ends_of_their_intervals_need_no_system() -> None:
+    F, y, alpha, z = made(6)
+    wide = csr_array(np.hstack([F, np.zeros((30, 60)), np.eye(30)]))
+    monotone = local_point(wide, y, alpha, 100.0 * y + 0.0 * z, kappa=1e-3, loss=LOSSES["hinge"])
+    np.testing.assert_array_equal(monotone, np.zeros(30))
+
+
 def test_rows_of_which_nothing_is_known_stay_where_they_are() -> None:
     F, y, alpha, z = made()
     np.testing.assert_array_equal(local_point(0.0 * F, y, alpha, z, kappa=1.0, loss=LOSSES["hinge"]), alpha)

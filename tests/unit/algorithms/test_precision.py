@@ -44,7 +44,7 @@ def test_auto_takes_the_narrowest_slots_that_the_gap_allows(
 
 def test_algorithms_of_models_have_slots_of_64_bits() -> None:
     for algorithm in SETTINGS:
-        if algorithm != "hyfdca":
+        if algorithm not in ("hyfdca", "scoring"):
             assert config(algorithm=algorithm).algorithm_settings().slot_bits(4) == 64
 
 

@@ -23,7 +23,7 @@ def bound(alpha: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> float:
     rows = np.hstack([X, np.full((80, 1), CONSTANT)])
     w = primal_point(rows, alpha, lambda_=LAMBDA)
     sides = np.split(_balance(alpha, Y, np.linalg.norm(X, axis=1), HINGE) / 80, 2)
-    figures = RoundFigures([], [], 0.0, 0.0, 0.0, 80, tuple(side.tolist() for side in sides))
+    figures = RoundFigures([], [], 0.0, 0.0, 0.0, 80, 40, tuple(side.tolist() for side in sides))
     shortfall = figures.shortfall(float(np.linalg.norm(w)), lambda_=LAMBDA)
     assert shortfall >= 0.0
     return dual(rows, Y, alpha, loss=HINGE, lambda_=LAMBDA) - shortfall

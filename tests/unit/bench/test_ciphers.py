@@ -1,6 +1,7 @@
 """What `fenchel bench run` makes of its measurements, and what it refuses."""
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 from fenchel_common.errors import InvalidInput
 from fenchel_common.privacy import Privacy
 from fenchel_deploy.bench import ciphers
-from fenchel_deploy.bench.ciphers import CipherBench, Installation, Measured, RoundsMeter, Subject, one_model
+from fenchel_deploy.bench.ciphers import CipherBench, Installation, Measured, Meter, Subject, one_model
 from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions
 from fenchel_deploy.local import CORES_OF_LINEAR_ALGEBRA, LocalFederation, environment_of
 from support.commands import run_fenchel
@@ -22,7 +23,8 @@ RUN = Measured(
     bytes={"up": 600, "down": 400},
     rounds=4,
     gap=1e-4,
-    peak_memory_mib=100.0,
+    setup_seconds=5.0,
+    peak_memory_mib={"server": 90.0, "north": 100.0},
     model="a",
 )
 OLD = Installation("old", "/old/python")
@@ -59,7 +61,8 @@ def test_ratios_are_medians_of_the_repeats_own_ratios_and_runs_alternate(
     assert paillier["ratio_to_plain"] == {"seconds": 3.0, "cpu": 1.0, "bytes": 1.0}
     assert (plain["seconds"], paillier["seconds"]["total"]) == ({"total": 20.0, "wire": 5.0}, 60.0)
     assert (plain["cpu_seconds"], plain["bytes"]) == (RUN.cpu_seconds, RUN.bytes)
-    assert {"rounds": 4, "gap": 1e-4, "peak_memory_mib": 100.0, "commit": "this"}.items() <= plain.items()
+    assert {"rounds": 4, "gap": 1e-4, "setup_seconds": 5.0, "commit": "this"}.items() <= plain.items()
+    assert plain["peak_memory_mib"] == {"server": 90.0, "north": 100.0}
     assert "ratio_to_against" not in plain
 
 
@@ -147,8 +150,10 @@ def test_cpu_time_counts_from_the_first_task_of_a_round_to_the_first_of_the_last
 ) -> None:
     clock = iter(range(100))
     monkeypatch.setattr(ciphers, "cpu_seconds", lambda processes: next(clock) if processes == [1] else 0.0)
+    monkeypatch.setattr(ciphers, "peak_memory_mib", lambda process: 10.0 * process)
+    monkeypatch.setattr(time, "monotonic", lambda: 103.0)
     federation = SimpleNamespace(server=SimpleNamespace(pid=1), clients={"north": SimpleNamespace(pid=2)})
-    meter = RoundsMeter(cast(LocalFederation, federation))
+    meter = Meter(cast(LocalFederation, federation), 100.0)
     phases = [("introduce", 0), ("inner_product", 1), ("local_dual", 1)]
     for phase, round_id in phases:
         meter.observe({"event": "phase", "round": round_id, "phase": phase})
@@ -156,6 +161,8 @@ def test_cpu_time_counts_from_the_first_task_of_a_round_to_the_first_of_the_last
     meter.observe({"event": "phase", "round": 2, "phase": "finish"})
     meter.observe({"event": "ended"})
     assert meter.spent() == {"parties": 0.0, "server": 2.0}
+    assert meter.setup_seconds == 3.0
+    assert meter.peak_memory_mib == {"server": 10.0, "north": 20.0}
 
 
 @pytest.mark.parametrize(

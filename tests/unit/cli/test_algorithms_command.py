@@ -43,7 +43,13 @@ def test_a_person_gets_tables() -> None:
 
 def test_parameters_are_read_as_in_a_file_and_words_need_no_quotes() -> None:
     texts = ["a=0.5", "batch=4", "weighting=uniform", "flag=true", 'name="x=y"']
-    assert parse_parameters(texts) == {"a": 0.5, "batch": 4, "weighting": "uniform", "flag": True, "name": "x=y"}
+    assert parse_parameters("--set", texts) == {
+        "a": 0.5,
+        "batch": 4,
+        "weighting": "uniform",
+        "flag": True,
+        "name": "x=y",
+    }
 
 
 def test_one_algorithm_is_shown_by_its_name() -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from fenchel_client.concessions import MEANINGS
 from fenchel_client.session import EndKind, SessionEnd, answer
 from fenchel_client.task import Task
+from fenchel_common.data.tables import source
 from fenchel_common.data.tables.source import LoadedShard, load_shard
 from fenchel_common.errors import DataUnfit, InvalidInput, Refusal
 from fenchel_common.ids import RoundId, RunId
@@ -103,7 +104,7 @@ def test_the_matrix_of_the_file_is_gone_when_the_session_begins(
             at_work.append(loaded[0]() is None)
             return super().run()
 
-    monkeypatch.setattr(client, "load_shard", watched_load)
+    monkeypatch.setattr(source, "load_shard", watched_load)
     monkeypatch.setattr(client, "Session", Watched)
     start(SEALED)
     assert at_work == [True]

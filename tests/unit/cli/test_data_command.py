@@ -53,6 +53,14 @@ def test_inspect_lists_every_column_with_bad_or_missing_cells(tmp_path: Path) ->
     assert "row 1, column 'chol': the cell is no number, but it would be one with" in problems
 
 
+def test_columns_of_formulas_are_left_out_and_said_to_be_formulas(tmp_path: Path) -> None:
+    rows = "".join(f"{row},{row % 9},=B{row}*2\n" for row in range(100))
+    shown = invoke("data", "init", write_table(tmp_path, f"id,age,double\n{rows}"))
+    assert shown.exit_code == 0, shown.output
+    assert "column 'double' is left out: the cell in row 1 begins with \"=\"" in shown.output
+    assert Declaration.from_toml(tmp_path / "shard.toml").leave_out == ["double"]
+
+
 def test_inspect_points_out_suspicious_columns(tmp_path: Path) -> None:
     rows = "".join(f"{row},3,{row % 4},{'-999' if row == 5 else row},\n" for row in range(40))
     found = json.loads(

@@ -57,7 +57,7 @@ def test_of_a_party_it_counts_files_and_checks_the_kit(tmp_path: Path) -> None:
     kit = make_federation(tmp_path / "kits")["south"]
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
-    (private / "run-1.model.npz").write_bytes(b"weights")
+    (private / "run-1.model").mkdir()
     ended = run_fenchel("doctor", "--kit", kit, "--state", private, "--format", "json")
     found = checks(ended)
     assert ended.exit_code == ExitCode.DONE

@@ -11,9 +11,9 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import LastCertificate, RoundMetrics, last_certificate
 from fenchel_deploy.cli import demonstration, runs, server
 from fenchel_deploy.cli.console import PlainConsole
-from fenchel_deploy.cli.keys import key_in_words
 from fenchel_deploy.cli.liveview import lines_of
 from fenchel_deploy.cli.story import RunStory
+from fenchel_deploy.keys import key_in_words
 from fenchel_server.release import ReleaseSummary
 from fenchel_server.rounds.ledger import Traffic
 from fenchel_server.rounds.outcome import ClientTotals, RunOutcome

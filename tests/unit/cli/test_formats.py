@@ -8,7 +8,7 @@ import typer.main
 from fenchel_deploy.cli import app, load_verbs
 from support.commands import run_fenchel
 
-LOGS_ALONE = {"client"}
+LOGS_ALONE = {"client", "score"}
 """Commands that print nothing: their log is on stderr, and has --log-format."""
 
 

@@ -1,11 +1,17 @@
 """The view of a run, line by line: what it is made of, and how wide it is."""
 
+import io
+import threading
 from typing import Any
 
+import pyte
 import pytest
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
 
+from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.eventlines import line_of
-from fenchel_deploy.cli.liveview import LETTERS, MAX_PARTIES, lines_of
+from fenchel_deploy.cli.liveview import LETTERS, MAX_PARTIES, drawn, lines_of
 from fenchel_deploy.cli.story import RunStory
 from fenchel_server.rounds.ledger import Kind
 
@@ -114,3 +120,37 @@ def test_events_that_are_worth_a_line_have_one() -> None:
     absent = line_of(round_event(3, None) | {"absences": {"south": "late"}})
     assert absent is not None
     assert absent.text == "run run-1: round 3, 10.00 s, without south (late)"
+
+
+class Slow:
+    """A line that is being printed until somebody else has drawn, or has had the time to."""
+
+    def __init__(self) -> None:
+        self.begun, self.drawn = threading.Event(), threading.Event()
+
+    def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+        self.begun.set()
+        self.drawn.wait(0.5)
+        yield Text("a line of the log")
+
+
+def test_a_line_that_is_written_while_another_thread_draws_a_higher_view_leaves_nothing_of_it_behind() -> None:
+    screen, line = io.StringIO(), Slow()
+    console = PlainConsole(file=screen, force_terminal=True, width=80, height=40)
+    story = RunStory("north", "waiting")
+    with drawn(story, console) as tell:
+        writing = threading.Thread(target=console.print, args=(line,))
+        writing.start()
+        line.begun.wait()
+        tell(BEGINS)
+        tell(round_event(1, 1.0))
+        line.drawn.set()
+        writing.join()
+    assert shown(screen.getvalue()) == ["a line of the log", *(line.rstrip() for line in view(story))]
+
+
+def shown(written: str) -> list[str]:
+    """What is on a terminal of 80 columns to which this was written."""
+    terminal = pyte.Screen(80, 40)
+    pyte.Stream(terminal).feed(written.replace("\n", "\r\n"))
+    return [line.rstrip() for line in terminal.display if line.strip()]

@@ -53,7 +53,7 @@ def test_the_view_of_a_party_has_its_run_its_cipher_the_gap_and_where_its_time_w
         events.append(event)
         story.tell(event)
 
-    watched = WatchedParty(cast(Party, party), Place(), Progress(tmp_path), tell, ids=("a", "b"))
+    watched = WatchedParty(cast(Party, party), Place(), Progress(tmp_path), tell)
     for round_id in (1, 2):
         watched.handle(task(round_id))
     assert [event["event"] for event in events] == ["phase", "begins", "worked", "phase", "worked"]

@@ -122,11 +122,11 @@ def test_a_run_can_be_called_by_its_name(store: SqliteStore, tmp_path: Path, ver
     assert shown["run"] == "run-2"
 
 
-def test_of_runs_with_one_name_the_newest_is_meant_and_an_id_goes_before_a_name(store: SqliteStore) -> None:
-    store.create_run(RunId("run-3"), name="later", config="{}")
+def test_an_id_goes_before_a_name(store: SqliteStore) -> None:
     store.create_run(RunId("run-4"), name="run-2", config="{}")
-    assert store.find("later").run == "run-3"
+    assert store.find("later").run == "run-2"
     assert store.find("run-2").run == "run-2"
+    assert store.find("run-4").name == "run-2"
 
 
 def test_show_has_the_costs(store: SqliteStore, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_show_has_the_costs(store: SqliteStore, tmp_path: Path) -> None:
     assert shown["costs"]["bytes"] == {**BYTES, "ciphertext_up": 8}, "both rounds have ciphertext"
     assert shown["costs"]["seconds"]["wait"] == 2.0
     assert shown["costs"]["clients_detail"]["north"]["encrypt_s"] == 0.5
-    assert "wait, seconds" in invoke("show", "run-1", state=tmp_path).stdout
+    assert "wait (for parties that gave no answer), seconds" in invoke("show", "run-1", state=tmp_path).stdout
     assert json.loads(invoke("show", "run-2", "--format", "json", state=tmp_path).stdout)["costs"] is None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fenchel_common.ids import ClientId
-from fenchel_deploy.cli.watching import run_events
+from fenchel_deploy.watching import run_events
 from fenchel_server.store import PartyRecord, RunStatus, SqliteStore
 from support.records import RUN, round_record, running_with_setup
 

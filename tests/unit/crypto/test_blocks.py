@@ -62,7 +62,7 @@ def test_a_vector_can_be_restricted_to_some_blocks(cipher: Any) -> None:
 def test_a_restricted_sum_keeps_the_terms_of_the_whole(cipher: Any) -> None:
     """A client that gets a part of a sum is told the same number of terms as one that gets all of it."""
     sums = summed([of_blocks(cipher, {0: 0.5, 3: 0.5}), of_blocks(cipher, {3: 0.25})])
-    whole = joined(sorted(sums), sums)
+    whole = sums.whole()
     assert whole is not None
     part = whole.restricted_to({0})
     assert part is not None
@@ -73,9 +73,9 @@ def test_a_restricted_sum_keeps_the_terms_of_the_whole(cipher: Any) -> None:
 def test_blocks_are_summed_over_those_who_gave_them(cipher: Any) -> None:
     given = [of_blocks(cipher, {0: 0.5, 3: 0.5}), None, of_blocks(cipher, {3: 0.25, 4: 0.25})]
     sums = {0: (0.5, 1), 3: (0.75, 2), 4: (0.25, 1)}
-    assert first_values(cipher, summed(given)) == sums
+    assert first_values(cipher, summed(given).parts()) == sums
     assert first_values(cipher, summed_parts(vector.parts() for vector in given if vector is not None)) == sums
-    assert summed([None, None]) == {}
+    assert summed([None, None]) == BlockSum()
 
 
 @EACH_CIPHER
@@ -92,6 +92,31 @@ def test_a_sum_is_in_pieces_whose_blocks_have_the_same_contributors(cipher: Any)
         assert joint is not None
         assert (joint.blocks, joint.vector.terms) == (whole.blocks, 3)
     assert BlockSum.of(None).whole() is None
+
+
+@EACH_CIPHER
+def test_a_sum_is_asked_for_blocks_that_it_may_lack(cipher: Any) -> None:
+    sums = summed([of_blocks(cipher, {0: 0.5, 3: 0.25}), of_blocks(cipher, {3: 0.25})])
+    assert opened(cipher, sums.within((1, 3, 4))) == {3: 0.5}
+    assert sums.within((1, 4)) is None
+
+
+@EACH_CIPHER
+def test_blocks_of_another_sum_take_the_place_of_the_same_blocks(cipher: Any) -> None:
+    old = summed([of_blocks(cipher, {0: 0.5, 3: 0.5, 4: 0.5})])
+    new = summed([of_blocks(cipher, {3: 0.25, 7: 0.25})])
+    both = old.overlaid_with(new)
+    assert first_values(cipher, both.parts()) == {0: (0.5, 1), 3: (0.25, 1), 4: (0.5, 1), 7: (0.25, 1)}
+    assert BlockSum().overlaid_with(new) == new
+
+
+@EACH_CIPHER
+def test_a_sum_has_one_vector_for_each_number_of_terms(cipher: Any) -> None:
+    given = [{0: 0.5, 3: 0.5}, {4: 0.5}, {3: 0.25, 7: 0.25}]
+    sums = [BlockSum.of(of_blocks(cipher, values)) for values in given]
+    for order in permutations(sums):
+        vectors = reduce(BlockSum.plus, order).by_terms()
+        assert [(one.blocks, one.vector.terms) for one in vectors] == [((0, 4, 7), 1), ((3,), 2)]
 
 
 def test_only_a_fresh_vector_of_the_asked_blocks_is_taken() -> None:

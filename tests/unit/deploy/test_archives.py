@@ -19,6 +19,7 @@ def test_files_and_their_folder_arrive_readable_by_their_owner_alone() -> None:
 
 
 def test_only_the_files_asked_for_come_out_however_the_stream_is_cut() -> None:
-    archive = pack("state", {"run.model.npz": b"model", "run.run": b"key", "empty.npz": b""}, owner_id=10012)
+    files = {"run.model/model.json": b"model", "run.run": b"key", "empty.json": b""}
+    archive = pack("state", files, owner_id=10012)
     chunks = [archive[start : start + 100] for start in range(0, len(archive), 100)]
-    assert dict(unpack(chunks, suffix=".model.npz")) == {"run.model.npz": b"model"}
+    assert dict(unpack(chunks, folder_suffix=".model")) == {"model.json": b"model"}

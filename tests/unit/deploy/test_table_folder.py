@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.runconfig import FeaturesConfig
+from fenchel_common.runsections import FeaturesConfig
 from fenchel_deploy.tablefolder import pooled, read_tables, scale_of, table_folders
 
 Array = NDArray[np.float64]

@@ -28,13 +28,14 @@ def test_the_end_of_a_past_run_changes_nothing_and_its_model_is_for_its_owner_al
     listener = Listener()
     federation.set_up(to_party=listener)
     federation.answer(OTHER, FINISH, finish(), round_id=9)
-    model = federation.directory / OTHER / f"{RUN}.model.npz"
-    before = model.read_bytes()
-    assert stat.S_IMODE(model.stat().st_mode) == 0o600
+    model = federation.directory / OTHER / f"{RUN}.model"
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    assert stat.S_IMODE(model.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in model.iterdir()} == {0o600}
     for _ in range(2):
         assert federation.answer(OTHER, FINISH, finish(b"other"), round_id=9) == b""
         federation.parties[OTHER] = federation.party(OTHER)
-    assert model.read_bytes() == before
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
     assert refused(federation, INTRODUCE, terms_to_bytes(config())).public_reason == "the run is over at this party"
 
 

@@ -14,6 +14,7 @@ from fenchel_client.consent import Consent
 from fenchel_common.errors import InvalidConfig, Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.metrics import LastCertificate
+from fenchel_common.model import read_model
 from fenchel_common.setup import (
     FINISH,
     INTRODUCE,
@@ -129,13 +130,13 @@ def test_the_end_leaves_the_model_and_takes_the_key_away_however_often_it_is_tol
     for _ in range(2):
         federation.answer(OTHER, FINISH, model_part_to_bytes(part), round_id=9)
         federation.parties[OTHER] = federation.party(OTHER)
-    (model,) = (federation.directory / OTHER).glob("*.model.npz")
+    (model,) = (federation.directory / OTHER).glob("*.model")
     left = {path.name.partition(".")[2] for path in model.parent.iterdir()}
-    assert left == {"ledger.json", "features.csv", "model.npz"}
-    with np.load(model) as kept:
-        assert kept["features"].tolist() == features
-        assert kept["weights"].tolist() == [0.0] * len(features)
-        assert float(kept["gap"]) == 0.1
+    assert left == {"ledger.json", "features.csv", "model"}
+    kept = read_model(model)
+    assert list(kept.names) == features
+    assert kept.weights.tolist() == [0.0] * len(features)
+    assert kept.record.certificate.gap == 0.1
 
 
 def test_a_key_holder_makes_no_key_for_a_roster_that_nobody_approved(tmp_path: Path) -> None:

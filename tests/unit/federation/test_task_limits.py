@@ -59,7 +59,7 @@ def test_in_the_rounds_the_layout_decides_also_after_a_restart(federation: InPro
 
     federation.transport.after_phase = look
     federation.drive()
-    assert limits.keys() == {"inner_product", "local_dual", "primal"}
+    assert limits.keys() == {"inner_product", "local_dual", "primal", "measured"}
     assert all(first == again < 2**20 for first, again in limits.values())
     assert limits["local_dual"] > limits["primal"]
 

@@ -18,6 +18,7 @@ from fenchel.v1 import (
     hyfdca_pb2,
     labels_pb2,
     records_pb2,
+    scoring_pb2,
     setup_pb2,
     vectors_pb2,
     visibility_pb2,
@@ -46,6 +47,7 @@ IN_RECORDS = {
 }
 NEVER_SENT = {
     # Kept by the server, or by a party, in its own folder.
+    "ScoringSnapshot",
     "FederationLayout",
     "MaskSecrets",
     "PairKey",
@@ -117,7 +119,7 @@ def test_every_family_has_its_layout_and_its_end() -> None:
 
 
 def test_every_message_is_in_the_catalogue_or_is_a_frame_or_never_sent() -> None:
-    families = (averaging_pb2, corrective_pb2, hyfdca_pb2)
+    families = (averaging_pb2, corrective_pb2, hyfdca_pb2, scoring_pb2)
     files = (*families, alignment_pb2, ceremony_pb2, labels_pb2, records_pb2, setup_pb2, vectors_pb2)
     known = {name for file in files for name in file.DESCRIPTOR.message_types_by_name}
     assert known - reachable() == NEVER_SENT | {"PhaseRecord"}, "records are counted one by one"

@@ -133,7 +133,7 @@ def test_a_loss_that_does_not_fit_the_settings_of_labels_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("y", "largest", "reason"),
-    [([1.0, 1.0], 20.0, "all samples are of one class"), ([1.0] * 20 + [-1.0], 5.0, "raise largest_weight")],
+    [([1.0, 1.0], 20.0, "a class has no samples, or all of them"), ([1.0] * 20 + [-1.0], 5.0, "raise largest_weight")],
 )
 def test_classes_that_cannot_be_balanced_are_refused(y: list[float], largest: float, reason: str) -> None:
     settings = CorrectiveSettings.parse({"class_weight": "balanced", "largest_weight": largest})

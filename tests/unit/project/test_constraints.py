@@ -28,13 +28,13 @@ def pinned(text: str) -> dict[str, str]:
 
 
 def required() -> list[Requirement]:
-    """Whatever pyproject.toml names: for the project, its extras, its groups and its build."""
+    """Whatever pyproject.toml names, Fenchel itself aside: for the project, its extras, its groups and its build."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = content["project"]
     lines = [*project["dependencies"], *content["build-system"]["requires"]]
     for group in (*project["optional-dependencies"].values(), *content["dependency-groups"].values()):
         lines += group
-    return [Requirement(line) for line in lines]
+    return [Requirement(line) for line in lines if not line.startswith("fenchel[")]
 
 
 def test_every_entry_has_a_version_and_hashes_and_there_is_nothing_else_in_the_file(text: str) -> None:

@@ -123,6 +123,7 @@ def test_a_party_whose_answer_to_the_last_round_did_not_count_has_seen_no_gap() 
 
 def test_without_the_record_of_the_last_round_its_gap_does_not_count() -> None:
     run = simulation(problem(**CASE), stop=STOP)
+    run.absent = lambda _round, phase, client: (phase, client) == ("measured", FIRST)
     run.run()
     participant = run.participants[FIRST]
     assert reason_not_to_release(participant, run.settings.stop) is not None

@@ -17,6 +17,7 @@ from fenchel_client.task import Task
 from fenchel_common.errors import InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.leakage import Direction, Ledger, Sight, Visibility
+from fenchel_common.model import find_model
 from fenchel_common.release import ReleaseNoise
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH, INTRODUCE, ModelPart
@@ -67,8 +68,8 @@ def federation(
 
 
 def kept_by(party: Path) -> tuple[list[str], Array]:
-    with np.load(party / f"{RUN}.model.npz") as kept:
-        return kept["features"].tolist(), kept["weights"]
+    kept = find_model(party)
+    return list(kept.names), kept.weights
 
 
 def names_of(directory: Path) -> dict[str, str]:

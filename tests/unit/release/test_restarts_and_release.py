@@ -13,11 +13,11 @@ from fenchel_client.party import Party
 from fenchel_client.task import Task
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId
+from fenchel_common.model import find_model
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
 from fenchel_server.store import RunStatus
 from support.federation import InProcessFederation
-from support.records import RUN
 from support.tables import named_shards, small_dataset
 
 SHARDS = named_shards(small_dataset(40, 4), grid=(2, 1))
@@ -80,5 +80,4 @@ def test_parties_that_restarted_before_the_end_keep_the_model_and_release_nothin
 ) -> None:
     assert released_after(tmp_path, change).releases == []
     for name in SHARDS:
-        with np.load(tmp_path / name / f"{RUN}.model.npz") as kept:
-            assert np.abs(kept["weights"]).max() > 1e-3
+        assert np.abs(find_model(tmp_path / name).weights).max() > 1e-3

@@ -24,7 +24,7 @@ NOISE = ReleaseNoise(epsilon=1.0, delta=1e-6, row_bound=1.0, gap=1e-3, sensitivi
 OUTCOME_JSON = (
     '{"rounds": 3, "rtc_per_round": 1,'
     ' "certificate": {"round": 2, "primal": "inf", "dual": "nan", "gap": "inf", "accuracy": 0.3333333333333333,'
-    ' "rmse": null, "r2": null},'
+    ' "rmse": null, "r2": null, "scores": null},'
     ' "seconds": {"total": 50.0, "encrypt": 0.0, "decrypt": 5.0, "serialise": 0.0, "parties": 0.0, "wire": 30.0,'
     ' "wait": 5.0, "compute": 0.0, "clients": 0.0, "store": 0.0, "other": 10.0},'
     ' "round_seconds": {"total": 10.0, "encrypt": 0.0, "decrypt": 1.0, "serialise": 0.0, "parties": 0.0, "wire": 6.0,'
@@ -39,7 +39,7 @@ OUTCOME_JSON = (
     ' "cpu_seconds": 0.0}},'
     ' "undelivered": {"south": "gone"},'
     ' "release": {"whole": false, "reason": "why", "noise": {"epsilon": 1.0, "delta": 1e-06, "row_bound": 1.0,'
-    ' "gap": 0.001, "sensitivity": 0.25, "sigma": 0.5}}}'
+    ' "gap": 0.001, "sensitivity": 0.25, "sigma": 0.5}}, "path": []}'
 )
 
 
@@ -132,7 +132,7 @@ def test_a_result_has_the_certificate_beside_the_rest_of_the_outcome() -> None:
     certificate = content.pop("certificate")
     assert {name: result[name] for name in content} == content
     assert [result[name] for name in ("primal", "dual", "gap", "accuracy")] == ["inf", "nan", "inf", 1 / 3]
-    assert list(result)[4:10] == ["primal", "dual", "gap", "accuracy", "rmse", "r2"] == list(certificate)[1:]
+    assert list(result)[4:11] == ["primal", "dual", "gap", "accuracy", "rmse", "r2", "scores"] == list(certificate)[1:]
     assert list(result)[-len(content) - 2 :] == [*content, "config", "history"]
 
 

@@ -50,6 +50,13 @@ def test_a_run_id_is_used_once(store: Store) -> None:
         store.create_run(RUN, name="again", config="{}")
 
 
+def test_a_name_is_used_once(store: Store) -> None:
+    store.create_run(RUN, name="trial", config="{}")
+    with pytest.raises(RecordConflict, match=f"'trial' is on record here already \\({RUN}\\)"):
+        store.create_run(RunId("another"), name="trial", config="{}")
+    assert [record.run for record in store.runs()] == [RUN]
+
+
 @pytest.mark.parametrize("run", ["", "../elsewhere", "a/b", "-x", "x" * 65, "a b"])
 def test_a_run_id_that_cannot_be_a_file_name_is_refused(store: Store, run: str) -> None:
     with pytest.raises(InvalidInput, match="run id"):

@@ -172,10 +172,10 @@ def large_layout() -> ClientLayout:
 
 def test_a_listing_and_a_layout_of_two_million_features_and_a_million_samples_pass() -> None:
     assert FEATURES == MAX_FEATURES
-    names = tuple(f"{number:032x}" for number in range(FEATURES))
+    pseudonyms = b"".join(number.to_bytes(16, "big") for number in range(FEATURES))
     elements = np.random.default_rng(1).bytes(32 * SAMPLES)
     ids = TaggedList(elements, bytes(32))
-    listing = Listing(names, has_labels=True, ids=ids)
+    listing = Listing(pseudonyms, has_labels=True, ids=ids)
     body = listing_to_bytes(listing)
     assert len(body) < setup_limits(phase_name(0), parties=2).result
     assert listing_from_bytes(body) == listing

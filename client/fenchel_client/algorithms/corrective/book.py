@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fenchel_client.algorithms.codec import Origins
+from fenchel_client.algorithms.corrective.plan import RoundPlan
 from fenchel_client.algorithms.duals import NORMS
 from fenchel_client.companies import company_of
 from fenchel_client.crypto.stamps import Origin, Stamp
@@ -21,14 +22,19 @@ from fenchel_common.algorithms.corrective.messages import (
     RoundChoices,
 )
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, MEASURED, PRIMAL
 from fenchel_common.algorithms.settings import is_due
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
+from fenchel_common.selection import AT_THE_START, Progress
 from fenchel_common.setup import BEFORE_ROUNDS, Company
-from fenchel_common.wire.corrective import primal_choices_from_bytes, round_choices_from_bytes
+from fenchel_common.wire.corrective import (
+    measured_choices_from_bytes,
+    primal_choices_from_bytes,
+    round_choices_from_bytes,
+)
 
 LOST: Final = b"lost"
 """In place of a nonce: no memory has it."""
@@ -36,60 +42,13 @@ LOST: Final = b"lost"
 Stamps = Mapping[ClientId, Stamp]
 ByBlock = Mapping[int, Origin]
 
-_PHASES_BEFORE: Final = {INNER_PRODUCT: (ROUND,), LOCAL_DUAL: (ROUND, INNER_PRODUCT), PRIMAL: (LOCAL_DUAL,)}
+_PHASES_BEFORE: Final = {
+    INNER_PRODUCT: (ROUND,),
+    LOCAL_DUAL: (ROUND, INNER_PRODUCT),
+    PRIMAL: (LOCAL_DUAL,),
+    MEASURED: (PRIMAL,),
+}
 """The phases right after which a phase may follow; a round may end after each of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """What a party does in a round, as it follows from the server's choices and the party's layout.
-
-    Attributes
-    ----------
-    complete
-        Whether all parties take part, so that all samples are live. Only then is P known, and a certificate possible.
-    live_blocks
-        The party's blocks of samples all of whose holders take part.
-    report_blocks, feature_blocks
-        The live blocks of samples, and the blocks of features, for which this party alone reports.
-    told_blocks
-        The live blocks of samples of which this party tells the vertex to holders without labels.
-    divisors
-        |B_n|, the number of label holders, of each live block.
-    scale
-        The number of all live samples, divided by the number of this party's live samples.
-    objectives
-        Whether the party tells the server P, D and the accuracy.
-    tells_vertices
-        Whether label holders tell the vertex to parties without labels, of which there is one at least.
-    blank
-        Whether no anchor and no model is on record yet. Both are zero, and so are all inner products.
-    """
-
-    round_id: int
-    participants: frozenset[ClientId]
-    collapse: bool
-    closing: bool
-    complete: bool
-    live_samples: int
-    live_blocks: tuple[int, ...]
-    report_blocks: tuple[int, ...]
-    feature_blocks: tuple[int, ...]
-    told_blocks: tuple[int, ...]
-    divisors: tuple[int, ...]
-    scale: float
-    objectives: bool
-    tells_vertices: bool
-    blank: bool
-    label_holders: frozenset[ClientId]
-
-    def contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
-        """Those of the holders of a block that take part; of all parties if `holders` is empty."""
-        return [client for client in holders or self.participants if client in self.participants]
-
-    def labelled_contributors(self, holders: tuple[ClientId, ...]) -> list[ClientId]:
-        """Those of the holders of a block that take part and have labels."""
-        return [client for client in self.contributors(holders) if client in self.label_holders]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +65,15 @@ class CorrectiveBook:
         The contributions to the row norms, and to the phases of the round under way.
     pending
         The contributions to `primal` in the last round that counts, whose points are pending.
+    scored
+        The contributions to `primal` in the round under way.
     stored
         The plan's round and participants of that round.
     memory
         The nonce of this party's own contribution to `pending`, by which it finds its memory; `LOST` if it has none
         with which it could go on.
     certified
-        The nonce of this party's own contribution to the last `primal`, if the best model was then put on record.
+        The nonce of this party's own contribution to the last `primal`, if the model was then put on record.
     rounds_done
         The number of rounds to which all parties contributed to the end.
     anchor_round
@@ -121,6 +82,14 @@ class CorrectiveBook:
         Whether no anchor and no best model of anybody is on record yet.
     alpha, weights, model
         The origin of each block of the anchor, of its model, and of the best model; missing blocks are zero.
+    latest
+        That of each block of the model of the last round in which P was not known; empty if the best model is newer.
+    progress
+        How far a run with a path has come.
+    leg_ended
+        Whether the last round ended the leg.
+    pending_leg, weights_leg
+        The legs in which the pending points were made, and the anchor's model.
     """
 
     layout: ClientLayout
@@ -132,6 +101,7 @@ class CorrectiveBook:
     products: Stamps = field(default_factory=dict)
     duals: Stamps = field(default_factory=dict)
     pending: Stamps = field(default_factory=dict)
+    scored: Stamps = field(default_factory=dict)
     stored: tuple[int, frozenset[ClientId]] = (0, frozenset())
     memory: bytes = b""
     certified: bytes = b""
@@ -141,6 +111,11 @@ class CorrectiveBook:
     alpha: ByBlock = field(default_factory=dict)
     weights: ByBlock = field(default_factory=dict)
     model: ByBlock = field(default_factory=dict)
+    latest: ByBlock = field(default_factory=dict)
+    progress: Progress = AT_THE_START
+    leg_ended: bool = False
+    pending_leg: int = 0
+    weights_leg: int = 0
 
     def after(self, record: StampedRecord) -> "CorrectiveBook":
         phase = record.moment.phase
@@ -151,12 +126,14 @@ class CorrectiveBook:
         if self.choices is None or self.phase not in _PHASES_BEFORE.get(phase, ()):
             raise InvalidInput(f"record: a corrective round has no phase {phase!r} here")
         book = replace(self, phase=phase)
-        if phase != PRIMAL and record.choices:
+        if phase not in (PRIMAL, MEASURED) and record.choices:
             raise InvalidInput(f"record: there is nothing to choose in the phase {phase!r}")
         if phase == INNER_PRODUCT:
             return replace(book, products=record.stamps)
         if phase == LOCAL_DUAL:
             return replace(book, duals=record.stamps)
+        if phase == MEASURED:
+            return book._measured(record)
         return book._ended(record, self.choices, primal_choices_from_bytes(record.choices))
 
     def company(self, phase: str) -> Company | None:
@@ -168,6 +145,11 @@ class CorrectiveBook:
         if self.plan is None or not self.plan.collapse or len(self.layout.clients) < 3:
             return None
         return company_of(self.pending.values(), dict.fromkeys(self.plan.participants, 1.0))
+
+    @property
+    def released(self) -> ByBlock:
+        """The origins of the model that the parties would get if the run ended here."""
+        return self.latest or self.model
 
     @property
     def whole_rows(self) -> bool:
@@ -220,12 +202,37 @@ class CorrectiveBook:
 
     def _begun(self, record: StampedRecord) -> "CorrectiveBook":
         choices, round_id = round_choices_from_bytes(record.choices, self.layout.clients), record.moment.round
+        if choices.leg != self.progress.leg:
+            return self._on_next_leg(choices, round_id)._begun(record)
+        if self.settings.path is not None and choices.participants != frozenset(self.layout.clients):
+            raise InvalidInput("record: participants: a run with a path needs all parties in every round")
         plan = self._plan(choices, round_id) if self.layout.party in choices.participants else None
         if not choices.collapse and self.stored != (round_id - 1, choices.participants):
             raise InvalidInput("record: without a collapse, the participants of the round before go on")
-        if self.choices is not None and self.choices.closing and self.phase == PRIMAL:
+        if self.choices is not None and self.choices.closing and self.phase in (PRIMAL, MEASURED):
             raise InvalidInput("record: a round follows the one that was to be the last")
-        return replace(self, choices=choices, plan=plan, phase=ROUND, products={}, duals={}, certified=b"")
+        return replace(
+            self,
+            choices=choices,
+            plan=plan,
+            phase=ROUND,
+            products={},
+            duals={},
+            scored={},
+            certified=b"",
+            leg_ended=False,
+        )
+
+    def _on_next_leg(self, choices: RoundChoices, round_id: int) -> "CorrectiveBook":
+        """The book after a leg has ended: all parties have told how well its model predicts."""
+        path, progress = self.settings.path, self.progress
+        if path is None or choices.leg != progress.leg + 1 or not self.leg_ended or path.is_last(progress):
+            raise InvalidInput("record: leg: does not follow the one before by the rules of the path")
+        following = progress.next_leg(round_id - 1)
+        if not path.starts_anew(choices.leg):
+            return replace(self, progress=following)
+        fresh = CorrectiveBook(self.layout, self.settings, preparations=self.preparations)
+        return replace(fresh, rounds_done=self.rounds_done, progress=following)
 
     def _plan(self, choices: RoundChoices, round_id: int) -> RoundPlan:
         layout, participants = self.layout, choices.participants
@@ -255,6 +262,9 @@ class CorrectiveBook:
             tells_vertices=layout.label_holders != frozenset(layout.clients),
             blank=self.blank,
             label_holders=layout.label_holders,
+            leg=self.settings.leg(self.progress.leg),
+            leg_over=self.settings.leg_is_over(self.progress, round_id),
+            lambda_ahead=self.settings.lambda_ahead(self.progress),
         )
 
     def _ended(self, record: StampedRecord, begun: RoundChoices, ended: PrimalChoices) -> "CorrectiveBook":
@@ -274,11 +284,15 @@ class CorrectiveBook:
             **{block: Origin(self.duals[holder], WEIGHTS_FIELD) for block, holder in first.items()},
         }
         own = stamps.get(self.layout.party)
-        blank = self.blank and not (ended.reported or ended.accepted)
-        book = replace(self, certified=own.nonce if own is not None and ended.reported else b"", blank=blank)
+        complete = begun.participants == frozenset(self.layout.clients)
+        blank = self.blank and not ((ended.reported and complete) or ended.accepted)
+        book = replace(
+            self, certified=own.nonce if own is not None and ended.reported else b"", scored=stamps, blank=blank
+        )
         if ended.reported:
             reported = {block: Origin(_due(stamps, holder), MODEL_FIELD) for block, holder in first.items()}
-            book = replace(book, model={**(self.model if begun.collapse else weights), **reported})
+            known = {} if complete else {**self.released, **reported}
+            book = replace(book, model=reported if complete else self.model, latest=known)
         if begun.closing:
             return book
         if set(stamps) == set(self.layout.clients):
@@ -287,12 +301,23 @@ class CorrectiveBook:
             live = self.layout.live_blocks(begun.participants)
             alpha = {block: self.of_reporter(block, ALPHA_FIELD) for block in live}
             book = replace(book, anchor_round=record.moment.round, alpha={**self.alpha, **alpha}, weights=weights)
+            book = replace(book, weights_leg=self.progress.leg)
         return replace(
             book,
             pending=stamps,
+            pending_leg=self.progress.leg,
             stored=(record.moment.round, begun.participants),
             memory=own.nonce if own is not None and ended.reported else LOST,
         )
+
+    def _measured(self, record: StampedRecord) -> "CorrectiveBook":
+        """The book after `measured`: if all parties took part, a leg has ended. With a fold, there is a metric."""
+        value, whole = measured_choices_from_bytes(record.choices), set(record.stamps) == set(self.layout.clients)
+        held_out = self.settings.leg(self.progress.leg).fold is not None
+        if (value is not None) != (held_out and whole):
+            raise InvalidInput("record: value: must be there if all parties have measured the samples of a fold")
+        progress = self.progress if value is None else self.progress.with_value(value)
+        return replace(self, progress=progress, leg_ended=whole)
 
     def of_reporter(self, block: int, name: str) -> Origin:
         """The contribution to `local_dual` of the party that reports on a block of samples."""

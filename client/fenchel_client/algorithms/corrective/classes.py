@@ -8,6 +8,7 @@ left out.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.duals import NORMS
+from fenchel_client.algorithms.rows import Positions
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.scopedseal import ScopedSeal
 from fenchel_client.crypto.seal import Seal
@@ -26,6 +28,7 @@ from fenchel_common.algorithms.dual import PRIMAL
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
+from fenchel_common.objectives import correct_predictions
 from fenchel_common.records import ROUND
 from fenchel_common.setup import LAYOUT, PREPARE, Company
 from fenchel_common.wire.corrective import primal_choices_to_bytes
@@ -95,19 +98,19 @@ class ClassesClient:
         serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         if table.y is not None:
-            settings.check_labels(table.y)
+            settings.check_labels(table.y if table.y.ndim == 1 else table.y[:, 0], table.weights)
         self._serialising = serialising
         self._problems = [
             CorrectiveClient(
                 settings.of_one_class(),
                 layout=layout,
-                table=OneClass(table, name),
+                table=OneClass(table, name, problem),
                 cipher=cipher,
                 key=key,
                 seal=ScopedSeal(seal, name, common=(NORMS,)),
                 serialising=serialising,
             )
-            for name in settings.class_names
+            for problem, name in enumerate(settings.class_names)
         ]
 
     @property
@@ -131,9 +134,27 @@ class ClassesClient:
             if results:
                 # The server tells the norms of rows with the first problem under way.
                 half.squared_norms = self._problems[book.under_way[0]].squared_norms
+            half.right = partial(self._right, book, problem) if problem == book.under_way[-1] else None
             results.append(half.answer(phase, task, book.problems[problem]))
         with self._serialising():
             return class_results_to_bytes(results)
+
+    def _right(self, book: ClassesBook, last: int, predictions: Array, samples: Positions) -> tuple[int, int]:
+        """As for `CountRight`, in the problem that is `last` under way: all others have ended the round."""
+        scores, labels = [], []
+        for problem, half in enumerate(self._problems):
+            if problem == last:
+                found: Array | None = predictions
+            elif problem in book.under_way:
+                found = half.predictions_under_way()
+            else:
+                found = half.predictions_on_record(book.problems[problem])
+            if found is None or half.labels is None:
+                return 0, 0
+            scores.append(found[samples])
+            labels.append(half.labels[samples])
+        of_all = np.stack(scores, axis=1)
+        return len(samples), correct_predictions(of_all, np.stack(labels, axis=1).argmax(axis=1))
 
     def final_model(self, state: bytes, book: ClassesBook) -> Array:
         """(m, classes) the weights of this client's features for each class."""

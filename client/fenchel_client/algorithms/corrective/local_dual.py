@@ -100,13 +100,16 @@ def _local_point(
 ) -> Array:
     """The solution of the local problem divided by |B_n| on the live samples, and zero on all others."""
     plan = current.plan
+    model = current.memory.entries[(MODEL, plan.round_id)]
+    # The point is combined with others in the next round: with a path, perhaps under the next λ.
+    smaller = lambda_ / plan.lambda_ahead
     solution = found_locally(
         rows,
         current.memory,
-        current.memory.entries[(MODEL, plan.round_id)],
+        replace(model, products=model.predictions * smaller),
         live=current.live,
         norms=norms,
-        strength=plan.scale / (lambda_ * rows.sample_count),
+        strength=plan.scale / (plan.lambda_ahead * rows.sample_count),
         loss=loss,
         constant=constant,
     )

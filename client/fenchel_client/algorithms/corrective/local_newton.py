@@ -9,6 +9,9 @@ Method
     Newton's method in v. Where l* has no curvature (hinge, ε-insensitive), a proximal term s/2 ‖a − ã‖² supplies it: s
     starts at the mean of κ‖f_i‖² and is divided by five after each of a few outer steps. The solution of an outer step
     is the next ã if d is larger there. a is always one dual step away from ã, hence feasible whenever the method stops.
+    A Newton direction −(1/κ + CᵀWC)⁻¹g, where C has the r rows whose a_i is inside its interval, is one of r numbers
+    too: −κg + κCᵀu with (W⁻¹ + κCCᵀ)u = κCg. The smaller of the two systems is solved, by conjugate gradients if both
+    are large.
 Stopping rule
     The gap p(v) − d(a) is at most `SHARE` of the gain d(a) − d(α), or the steps are used up. By weak duality no point
     then gains more than 1 + `SHARE` times as much as a: a is a Θ-approximate solution (Ma et al., "Adding vs. averaging
@@ -18,6 +21,7 @@ Shapes
     F (n, d) dense or CSR; y, alpha and z (n,).
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -48,6 +52,8 @@ def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, lo
     if isinstance(F, csr_array) and F.shape[1] <= DENSE_WIDTH and F.shape[0] * F.shape[1] <= DENSE_ENTRIES:
         # A Hessian of this width is factored faster than conjugate gradients reach its solution.
         F = F.toarray()
+    if isinstance(F, csr_array):
+        F = _without_empty_columns(F)
     norms = squared_row_norms(F)
     if not norms.any():
         return alpha.copy()
@@ -130,14 +136,35 @@ class _Step:
                 rows = self._F[inside[piece]]
                 hessian += (rows.T * weights[piece]) @ rows
             return np.asarray(np.linalg.solve(hessian, -gradient), dtype=np.float64)
-        chosen = self._F[inside]
+        chosen, kappa = self._F[inside], self._kappa
+        columns = chosen.T
+        if len(inside) >= width:
+            return _solved(lambda vector: vector / kappa + columns @ (weights * (chosen @ vector)), -gradient)
+        damping = 1.0 / weights
+        diagonal = damping + kappa * squared_row_norms(chosen)
+        u = _solved(
+            lambda vector: damping * vector + kappa * (chosen @ (columns @ vector)),
+            kappa * (chosen @ gradient),
+            diagonal,
+        )
+        return np.asarray(kappa * (columns @ u - gradient), dtype=np.float64)
 
-        def times_hessian(vector: Array) -> Array:
-            return np.asarray(vector / self._kappa + chosen.T @ (weights * (chosen @ vector)), dtype=np.float64)
 
-        # Imported here: it costs every party ten megabytes, and small models do without it.
-        from scipy.sparse.linalg import LinearOperator, cg
+def _solved(times: Callable[[Array], Array], right: Array, diagonal: Array | None = None) -> Array:
+    """The x with `times(x)` = `right`, by conjugate gradients; `diagonal` is that of the system, if it helps."""
+    # Imported here: it costs every party ten megabytes, and small models do without it.
+    from scipy.sparse.linalg import LinearOperator, cg
 
-        operator = LinearOperator((width, width), matvec=times_hessian, dtype=np.float64)
-        direction, _ = cg(operator, -gradient, rtol=CG_TOLERANCE, maxiter=CG_STEPS)
-        return np.asarray(direction, dtype=np.float64)
+    shape = (len(right), len(right))
+    operator = LinearOperator(shape, matvec=times, dtype=np.float64)
+    inverse = None if diagonal is None else LinearOperator(shape, matvec=lambda x: x / diagonal, dtype=np.float64)
+    found, _ = cg(operator, right, rtol=CG_TOLERANCE, maxiter=CG_STEPS, M=inverse)
+    return np.asarray(found, dtype=np.float64)
+
+
+def _without_empty_columns(F: csr_array) -> csr_array:
+    """F without columns that have no entry: v is zero there."""
+    there = np.zeros(F.shape[1], dtype=bool)
+    there[F.indices] = True
+    position = np.cumsum(there, dtype=F.indices.dtype) - 1
+    return csr_array((F.data, position[F.indices], F.indptr), shape=(F.shape[0], int(np.count_nonzero(there))))

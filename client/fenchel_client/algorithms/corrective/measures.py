@@ -39,11 +39,17 @@ def figures_of(
         correct.append(loss.fit_sum(z, y))
     rest = [loss.conjugate(alpha, y).sum(), np.sqrt(norms[samples]).sum(), alpha @ alpha]
     means = np.array([*losses, *correct, *rest], dtype=np.float64) / own.sample_count
-    figures = np.append(means, len(samples) / COUNT_UNIT)
+    figures = np.append(means, np.array([len(samples), _positive(y, loss)]) / COUNT_UNIT)
     if not constant:
         return figures
     lengths = np.sqrt(np.maximum(norms[samples] - constant**2, 0.0))
     return np.concatenate([figures, _balance(alpha, y, lengths, loss) / own.sample_count])
+
+
+def _positive(y: Array, loss: Loss) -> int:
+    """The number of samples of class +1; 0 with a loss of regression."""
+    labels = y[:, 0] if y.ndim == 2 else y
+    return 0 if loss.regression else int(np.count_nonzero(labels > 0.0))
 
 
 def _balance(alpha: Array, y: Array, lengths: Array, loss: Loss) -> Array:

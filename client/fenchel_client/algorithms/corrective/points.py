@@ -156,6 +156,26 @@ def empty_memory(anchor_round: int) -> Memory:
     return Memory(anchor_round, {}, np.zeros((0, 0)), np.zeros((0, 0)))
 
 
+def rescaled(memory: Memory, ratio: float) -> Memory:
+    """The memory for a λ that is smaller by the factor `ratio` ≥ 1: models of points are longer by it.
+
+    The best model is a model and no point, and stays what it is.
+    """
+    factors = np.array([1.0 if kind == BEST else ratio for kind, _ in memory.entries])
+    entries = {name: entry if name[0] == BEST else _scaled(entry, ratio) for name, entry in memory.entries.items()}
+    return replace(memory, entries=entries, gram=memory.gram * factors[:, None] * factors)
+
+
+def _scaled(entry: Entry, ratio: float) -> Entry:
+    return replace(
+        entry,
+        weights=entry.weights * ratio,
+        products=Unopened(lambda: entry.predictions * ratio),
+        error=entry.error * ratio,
+        shortfall=entry.shortfall * ratio,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Combination:
     """The weights β of the points, in the order of `names`."""

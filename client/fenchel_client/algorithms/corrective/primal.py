@@ -1,7 +1,8 @@
 """The answer to `primal`: the client opens the figures, ends the round and measures the new point and vertex."""
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,10 +14,11 @@ from fenchel_client.algorithms.corrective.measures import conjugates_and_product
 from fenchel_client.algorithms.corrective.points import POINT, VERTEX, Memory, PendingPoints
 from fenchel_client.algorithms.corrective.round import ClientRound
 from fenchel_client.algorithms.corrective.scales import own_length, own_reach
+from fenchel_client.algorithms.corrective.scores import RoundScores
 from fenchel_client.algorithms.corrective.settlement import RoundFigures, Settlement, settle
 from fenchel_client.algorithms.corrective.vertices import told_vertex, vertex_to_tell
 from fenchel_client.algorithms.duals import checked_duals
-from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.formats import SampleFormats
 from fenchel_common.algorithms.corrective.messages import (
     FIGURES_FIELD,
@@ -28,14 +30,39 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalResult,
     PrimalTask,
 )
+from fenchel_common.algorithms.corrective.scores import scores_due
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Deviation, Loss
 
 Array = NDArray[np.float64]
 
+CountRight = Callable[[Array, Positions], tuple[int, int]]
+"""From the scores of one class, of how many samples at these positions the party knows the scores of all classes, and
+of how many among them the class with the largest score is right."""
+
 GAP_TOLERANCE: Final = 1e-6
 """P − D may be below zero by rounding errors in slots of 64 bits, which are many times smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfRound:
+    """A client's answer to `primal`, and what it keeps.
+
+    Attributes
+    ----------
+    memory
+        The memory to store; None in a round that certifies only.
+    predictions
+        (n,) x_i·w of the best model.
+    scores
+        If the round may end the run.
+    """
+
+    result: PrimalResult
+    memory: Memory | None
+    predictions: Array
+    scores: RoundScores | None
 
 
 def end_round(
@@ -49,8 +76,10 @@ def end_round(
     lambda_: float,
     loss: Loss,
     formats: SampleFormats,
-) -> tuple[PrimalResult, Memory | None]:
-    """The client's answer, and the memory to store; None in a round that certifies only.
+    goal: float | None,
+    right: CountRight | None = None,
+) -> EndOfRound:
+    """The client's answer, with what the client keeps.
 
     Parameters
     ----------
@@ -58,6 +87,10 @@ def end_round(
         The round as `with_combination` gives it.
     norms
         ‖x_i‖² of the whole rows.
+    goal
+        The gap at which the run ends, if there is one.
+    right
+        Counts samples by the scores of all classes, in the problem of several that is last under way.
     """
     plan = current.plan
     figures = RoundFigures.of(codec.from_numbers(task.figures, book.of_all(book.duals, FIGURES_FIELD)))
@@ -68,26 +101,32 @@ def end_round(
         plan.round_id,
         figures,
         collapse=plan.collapse,
-        relative=not plan.complete,
+        live_share=plan.live_samples / rows.sample_count,
         lambda_=lambda_,
         reach=current.reach,
     )
     _check_gap(settlement, complete=plan.complete, error=narrow_error(rows, settlement.objectives, loss=loss))
-    features = plan.feature_blocks
+    features, best, scores = plan.feature_blocks, settlement.memory.best, None
+    objectives = settlement.objectives if plan.objectives else None
+    if scores_due(objectives, closing=plan.closing, leg_over=plan.leg_over, goal=goal):
+        least = int(min(figures.positive, figures.samples - figures.positive))
+        counts = None if right is None else right(best.predictions, rows.positions_of(plan.report_blocks))
+        scores = RoundScores.of(rows, codec, best, book, least_in_class=least, norms=norms, loss=loss, right=counts)
     result = PrimalResult(
         point=None,
         vertex=None,
         conjugates_and_products=None,
-        model=codec.to_features(MODEL_FIELD, settlement.memory.best.weights, features) if features else None,
-        objectives=settlement.objectives if plan.objectives else None,
+        model=codec.to_features(MODEL_FIELD, settlement.model, features) if features else None,
+        objectives=objectives,
         accepted=settlement.accepted,
+        scores=None if scores is None else scores.vector,
     )
     if (task.vertex is None) != (plan.closing or rows.y is not None):
         raise InvalidInput("vertex: must be there for a client without labels, unless the round certifies only")
     if (task.point is None) != plan.closing:
         raise InvalidInput("point: must be there unless the round certifies only")
     if task.point is None:
-        return result, None
+        return EndOfRound(result, None, best.predictions, scores)
     pending = PendingPoints(
         _new_point(rows, codec, current, task.point, settlement, book, loss=loss),
         _new_vertex(rows, codec, current, task.vertex, settlement, book, loss=loss, formats=formats),
@@ -107,7 +146,7 @@ def end_round(
         vertex=codec.to_features(VERTEX_FIELD, models[VERTEX], among=among),
         conjugates_and_products=codec.to_numbers(NUMBERS_FIELD, numbers, contributors=plan.participants),
     )
-    return measured, replace(settlement.memory, pending=pending)
+    return EndOfRound(measured, replace(settlement.memory, pending=pending), best.predictions, scores)
 
 
 def narrow_error(rows: PartyRows, objectives: Objectives, *, loss: Loss) -> float:

@@ -6,14 +6,15 @@ record at the server, so that all clients have the same bits, whether they remem
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import RowCodec
-from fenchel_client.algorithms.corrective.book import CorrectiveBook, RoundPlan, one_of
+from fenchel_client.algorithms.corrective.book import CorrectiveBook, one_of
 from fenchel_client.algorithms.corrective.measures import conjugate_and_product_count
+from fenchel_client.algorithms.corrective.plan import RoundPlan
 from fenchel_client.algorithms.corrective.points import (
     ANCHOR,
     BEST,
@@ -26,6 +27,7 @@ from fenchel_client.algorithms.corrective.points import (
     PendingPoints,
     empty_memory,
     extended,
+    rescaled,
 )
 from fenchel_client.algorithms.duals import checked_duals
 from fenchel_client.algorithms.rows import PartyRows, Positions
@@ -37,9 +39,12 @@ from fenchel_common.algorithms.corrective.messages import (
     Anchor,
     RoundStart,
 )
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
+from fenchel_common.losses.held_out import HeldOut, with_counts
+from fenchel_common.selection import Leg
 
 Array = NDArray[np.float64]
 
@@ -97,10 +102,12 @@ def begin_round(
         if book.memory:
             raise InvalidInput("record: accepted: is not what this party found")
         memory = None
+    settings = book.settings
     if plan.collapse:
         if start.restored is not None:
-            new = _restored_entries(rows, codec, start.restored, book, loss=loss)
-        elif memory is not None:
+            ratio = settings.leg(book.weights_leg).lambda_ / lambda_
+            new = _restored_entries(rows, codec, start.restored, book, loss=loss, ratio=ratio)
+        elif memory is not None and settings.path is None:
             new = _rounded_entries(rows, memory, formats)
         else:
             return None
@@ -108,11 +115,26 @@ def begin_round(
         return ClientRound(plan, empty_memory(book.anchor_round), new, spread, live, [None] * len(new))
     if memory is None or memory.pending is None:
         return None
-    count = len(memory.pending.by_kind())
+    pending = memory.pending
+    count = len(pending.by_kind())
     told = _told_numbers(codec, start, memory, book, count=count, loss=loss, formats=formats)
-    new = _new_points(rows, codec, start, memory, memory.pending, told.conjugates, book)
-    lengths = [None if memory.pending.relative else length / lambda_ for length in told.lengths]
+    new = _new_points(rows, codec, start, memory, pending, told.conjugates, book)
+    ratio = settings.leg(book.pending_leg).lambda_ / lambda_
+    if ratio != 1.0:
+        new = {name: replace(entry, weights=entry.weights * ratio) for name, entry in new.items()}
+        memory = rescaled(memory, ratio)
+    lengths = [None if pending.relative else length / lambda_ for length in told.lengths]
     return ClientRound(plan, memory, new, told.spread, live, lengths or [None] * count, told.reach)
+
+
+def problem_of(leg: Leg, rows: PartyRows, loss: Loss, settings: CorrectiveSettings) -> tuple[PartyRows, Loss]:
+    """The rows and the loss of a leg; `rows` and `loss` are those of all samples."""
+    if leg.fold is None or settings.path is None:
+        return rows, loss
+    if rows.y is not None:
+        counts = settings.path.folds_of(rows.ids, seed=settings.seed) != leg.fold
+        rows = rows.with_labels(with_counts(rows.y, counts))
+    return rows, HeldOut(loss)
 
 
 def initial_memory(rows: PartyRows) -> Memory:
@@ -141,9 +163,12 @@ def _rounded_entries(rows: PartyRows, memory: Memory, formats: SampleFormats) ->
 
 
 def _restored_entries(
-    rows: PartyRows, codec: RowCodec, restored: Anchor, book: CorrectiveBook, *, loss: Loss
+    rows: PartyRows, codec: RowCodec, restored: Anchor, book: CorrectiveBook, *, loss: Loss, ratio: float
 ) -> dict[Name, Entry]:
-    """The anchor and the best model from the server, with all blocks that are on record."""
+    """The anchor and the best model from the server, with all blocks that are on record.
+
+    λ of the anchor's model on record is `ratio` times that of the round.
+    """
     vectors = (restored.alpha, restored.weights, restored.model)
     for vector, recorded in zip(vectors, (book.alpha, book.weights, book.model), strict=True):
         if set(recorded) != set(() if vector is None else vector.blocks):
@@ -156,7 +181,7 @@ def _restored_entries(
         np.zeros(rows.width) if vector is None else codec.from_features(vector, one_of(recorded))
         for vector, recorded in ((restored.weights, book.weights), (restored.model, book.model))
     )
-    return _anchor_and_best(rows, alpha=alpha, weights=weights, model=model)
+    return _anchor_and_best(rows, alpha=alpha, weights=weights * ratio, model=model)
 
 
 @dataclass(frozen=True, slots=True)

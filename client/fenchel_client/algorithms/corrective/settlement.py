@@ -1,8 +1,9 @@
 """The end of a corrective round, from its opened figures: the anchor, the best model, the model of the next vertex.
 
-The combined dual variables become the anchor if D at them is at least D at the anchor. The new best model is the one
-with the least P among equal steps from the best model to the model of the round. So D does not fall, and P does not
-rise.
+The combined dual variables become the anchor if they are not the anchor itself and D there is at least D at the anchor.
+The new best model is the one with the least P among equal steps from the best model to the model of the round. So D
+does not fall, and P does not rise. If not all samples are live P is not known, and the best model stays; the run would
+then end with the model of these steps at which P is least by the live samples.
 """
 
 import math
@@ -58,6 +59,8 @@ class RoundFigures:
         The mean of ‖x_i‖.
     samples
         The number of samples on which parties reported.
+    positive
+        How many of them are of class +1; 0 with a loss of regression.
     balance
         In a run with an intercept: of the samples with α_i > 0, and of those with α_i < 0, the means of |α_i|, of
         |α_i|·‖x_i‖ and of −l*(−α_i) above zero, each divided by the number of all samples.
@@ -69,6 +72,7 @@ class RoundFigures:
     row_norm: float
     spread: float
     samples: float
+    positive: float = 0.0
     balance: tuple[Sequence[float], ...] = ()
 
     @classmethod
@@ -77,9 +81,10 @@ class RoundFigures:
         if len(sums) not in (FIGURE_COUNT, FIGURE_COUNT + BALANCE_COUNT):
             raise InvalidInput("figures: has another length than the run's figures")
         losses, accuracies, rest, sides = np.split(sums, [STEPS + 1, 2 * (STEPS + 1), FIGURE_COUNT])
-        conjugate, row_norm, spread, count = rest.tolist()
+        conjugate, row_norm, spread, *counts = rest.tolist()
+        samples, positive = (count * COUNT_UNIT for count in counts)
         balance = tuple(side.tolist() for side in np.split(sides, 2)) if len(sides) else ()
-        return cls(losses.tolist(), accuracies.tolist(), conjugate, row_norm, spread, count * COUNT_UNIT, balance)
+        return cls(losses.tolist(), accuracies.tolist(), conjugate, row_norm, spread, samples, positive, balance)
 
     def shortfall(self, length: float, *, lambda_: float) -> float:
         """How much less D may be at dual variables that sum to zero; `length` is ‖w‖ at those of the figures.
@@ -107,6 +112,8 @@ class Settlement:
         The memory after the round, without pending points.
     accepted
         Whether the combined dual variables are the anchor from now on.
+    model
+        The model that the parties would get if the run ended here, on the party's own features.
     predictions
         x_i·q of the model q at which the next vertex is computed.
     """
@@ -114,6 +121,7 @@ class Settlement:
     memory: Memory
     objectives: Objectives
     accepted: bool
+    model: Array
     predictions: Array
 
 
@@ -123,16 +131,18 @@ def settle(
     figures: RoundFigures,
     *,
     collapse: bool,
-    relative: bool,
+    live_share: float,
     lambda_: float,
     reach: float = 0.0,
 ) -> Settlement:
-    """The end of a round; `collapse` says how it began, `relative` whether not all samples are live.
+    """The end of a round; `collapse` says how it began.
 
     Parameters
     ----------
     memory
         With the model of the round, as `combined` gives it.
+    live_share
+        The share of all samples that are live; 1 if P is known.
     reach
         As for `product_scale`.
     """
@@ -141,7 +151,7 @@ def settle(
         raise InvalidInput("round: must be the one under way")
     reached = dual_value(memory, name, conjugate_part=-figures.conjugate, lambda_=lambda_)
     before = dual_value(memory, (ANCHOR, 0), conjugate_part=anchor.conjugate_part, lambda_=lambda_)
-    accepted = not collapse and reached >= before
+    accepted = not collapse and (reached > before or (reached == before and _moved(memory, name)))
     shortfall = figures.shortfall(_length(memory, name), lambda_=lambda_)
     if collapse:
         # The combination is the anchor itself, and its c and ‖α‖² are known only now.
@@ -149,12 +159,13 @@ def settle(
         corrected = replace(anchor, conjugate_part=-figures.conjugate, shortfall=shortfall)
         entries = {**memory.entries, (ANCHOR, 0): corrected}
         memory = replace(memory, entries=entries, spread=np.full_like(memory.spread, figures.spread))
-    primals = primal_values(memory, round_id, losses=figures.losses, lambda_=lambda_)
-    step = int(np.argmin(primals))
-    vertex_step = min(step + 1, STEPS)
-    if relative:
-        # Unless all samples are live P is not known. After a collapse there is no better model than the best one.
-        step, vertex_step = 0 if collapse else STEPS, STEPS
+    losses = [loss / live_share for loss in figures.losses]
+    primals = primal_values(memory, round_id, losses=losses, lambda_=lambda_)
+    found = int(np.argmin(primals))
+    step, vertex_step = found, min(found + 1, STEPS)
+    if live_share < 1.0:
+        # After a collapse there is no newer model than the best one.
+        found, step, vertex_step = 0 if collapse else found, 0, STEPS
     after = settled(
         memory, round_id, conjugate_part=-figures.conjugate, accepted=accepted, step=step, shortfall=shortfall
     )
@@ -170,6 +181,7 @@ def settle(
         memory=after,
         objectives=objectives,
         accepted=accepted,
+        model=interpolated(memory.best.weights, memory.entries[name].weights, found),
         predictions=interpolated(memory.best.predictions, memory.entries[name].predictions, vertex_step),
     )
 
@@ -178,6 +190,12 @@ def dual_value(memory: Memory, name: Name, *, conjugate_part: float, lambda_: fl
     """D at an entry whose c is `conjugate_part`."""
     (row,) = memory.rows([name])
     return conjugate_part - lambda_ / 2.0 * float(memory.gram[row, row])
+
+
+def _moved(memory: Memory, name: Name) -> bool:
+    """Whether the combination is another one than the anchor alone, whose products it would have to the last bit."""
+    anchor, row = memory.rows([(ANCHOR, 0), name])
+    return not np.array_equal(memory.gram[row, :row], memory.gram[anchor, :row])
 
 
 def _length(memory: Memory, name: Name) -> float:

@@ -236,7 +236,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
             raise InvalidInput("norms: missing; they come with the first task that needs them")
         alpha, ip, norms = self._alpha[drawn], predictions[drawn], self._norms[drawn]
         y, lambda_ = self._rows.labels()[drawn], self._settings.lambda_
-        gamma = current.rule.gamma_at(current.rules.round_id)
+        gamma = current.rule.gamma_at(current.rules.training_round)
         if self._settings.local == "theory":
             scale = current.rule.step_scale(self._rows.count, self._rows.sample_count)
             s = self._loss.theory_step(alpha, y, ip, norms / lambda_, scale * gamma)

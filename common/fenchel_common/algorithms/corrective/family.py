@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PREPARATION, PRIMAL, DualSettings
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, MEASURED, PREPARATION, PRIMAL, DualSettings
 from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.records import ROUND
@@ -34,13 +34,23 @@ MESSAGES: Final = Messages(
             "CorrectivePrimalTask",
             "CorrectivePrimalResult",
             task_carries=Carried(by_sample=2, numbers=1),
-            result_carries=Carried(by_feature=3, numbers=1),
+            result_carries=Carried(by_feature=3, numbers=2),
+        ),
+        MEASURED: Exchange(
+            "CorrectiveMeasuredTask",
+            "CorrectiveMeasuredResult",
+            task_carries=Carried(numbers=1),
+            result_carries=Carried(),
         ),
     },
     preparation=PREPARATION,
     state="CorrectiveModel",
     state_carries=Carried(by_feature=1),
-    choices={ROUND: "CorrectiveRoundChoices", PRIMAL: "CorrectivePrimalChoices"},
+    choices={
+        ROUND: "CorrectiveRoundChoices",
+        PRIMAL: "CorrectivePrimalChoices",
+        MEASURED: "CorrectiveMeasuredChoices",
+    },
 )
 
 

@@ -13,7 +13,8 @@ vertex to the clients without labels.
 Of every point each client knows its values on the client's own samples, its model w = 1/(λN) Σ_i α_i x_i on the
 client's own features, and x_i·w of the client's own samples. All clients know c = −1/N Σ_i l*(−α_i) and the Gram matrix
 of the models w. With these, every client computes the weights with which the points are combined. All clients find the
-same weights. In a sealed run the server knows none of these numbers. A round has three phases:
+same weights. In a sealed run the server knows none of these numbers. A round has three phases; with the last one of a
+run there is a fourth, which `fenchel_common.algorithms.corrective.scores` describes:
 
     inner_product   RoundStart → Products       enc(x_{k,i}·w_k) of the new points, a contribution to their Gram rows
     local_dual      DualTask   → DualResult     the combination; enc of the local problem's solution divided by |B_n|
@@ -38,7 +39,7 @@ MEMORY: Final = 20
 """The number of models that a client remembers, each with its inner products and its vertex."""
 STEPS: Final = 16
 """P is compared at the ends of so many equal steps from the best model to the model of the round."""
-FIGURE_COUNT: Final = 2 * (STEPS + 1) + 4
+FIGURE_COUNT: Final = 2 * (STEPS + 1) + 5
 """The length of `DualResult.figures` in a run without an intercept."""
 BALANCE_COUNT: Final = 6
 """How many more figures there are in a run with an intercept."""
@@ -53,6 +54,7 @@ ALPHA_FIELD: Final = "alpha"
 WEIGHTS_FIELD: Final = "weights"
 MODEL_FIELD: Final = "model"
 NUMBERS_FIELD: Final = "conjugates_and_products"
+SCORES_FIELD: Final = "scores"
 """The names of the fields of results that are vectors; tags depend on them."""
 
 
@@ -79,12 +81,15 @@ class RoundChoices:
         Whether the round certifies the model, and no client solves a local problem.
     live_samples
         The number of samples in live blocks.
+    leg
+        The leg of the round in a run with a path (`fenchel_common.selection`).
     """
 
     participants: frozenset[ClientId]
     collapse: bool
     closing: bool
     live_samples: int
+    leg: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class PrimalChoices:
     accepted
         Whether the combined dual variables are the anchor from now on, as the clients said.
     reported
-        Whether all clients that report on a part of the best model have done so.
+        Whether all clients that report on a part of the model have done so.
     """
 
     accepted: bool = False
@@ -172,9 +177,9 @@ class DualResult:
     figures
         Sums over the live blocks that the client reports on, divided by N: of losses and then of correct predictions at
         the `STEPS` + 1 models from the best one to that of the round, of conjugates, of row norms and of α_i². Then the
-        number of samples in these blocks, in units of `COUNT_UNIT`. In a run with an intercept then, over the samples
-        with α_i > 0 and over those with α_i < 0: sums of |α_i|, of |α_i|·‖x_i‖ and of −l*(−α_i) where it is above zero;
-        ‖x_i‖ is without the constant feature.
+        number of samples in these blocks, and of those of class +1 among them (0 in regression), in units of
+        `COUNT_UNIT`. In a run with an intercept then, over the samples with α_i > 0 and over those with α_i < 0: sums
+        of |α_i|, of |α_i|·‖x_i‖ and of −l*(−α_i) where it is above zero; ‖x_i‖ is without the constant feature.
     alpha, weights
         The combined dual variables on the live blocks of samples, and their model on the blocks of features, on which
         the client reports.
@@ -251,11 +256,15 @@ class PrimalResult:
         with narrow slots then λ times the length of each of the client's contributions to the new models, and the sum
         over shared samples of ‖x_i‖ times the number of holders, divided by N.
     model
-        The best model on the blocks of features on which the client reports.
+        On the blocks of features on which the client reports, the best model. If not all samples are live P is not
+        known, and it is the model that looks best by the live samples, between the best one and that of the round.
     objectives
         In clear, if the round certifies and all parties take part.
     accepted
         Whether the combined dual variables are the anchor from now on.
+    scores
+        In a round that may end the run: the sums of `fenchel_common.scoresums` over the live blocks that the client
+        reports on, at the best model.
     """
 
     point: BlockVector | None
@@ -264,3 +273,4 @@ class PrimalResult:
     model: BlockVector | None
     objectives: Objectives | None
     accepted: bool
+    scores: Vector | None = None

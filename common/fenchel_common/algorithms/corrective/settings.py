@@ -16,6 +16,7 @@ from fenchel_common.algorithms.family import Family
 from fenchel_common.algorithms.settings import Profile
 from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.intercept import constant_value
+from fenchel_common.selection import LambdaPath, Leg, Progress
 
 ROW_SUMS: Final = "signed sums of each party's rows inside the margin"
 """X_kᵀv, which the server gets beside each party's contribution to the model (see docs/threat-model.md)."""
@@ -37,6 +38,7 @@ class CorrectiveSettings(DualSettings):
     local: Literal["corrective"] = Field(default=defaults.LOCAL, description=ABOUT_LOCAL)
     certificate_every: int = Field(default=1, ge=0, description=ABOUT_CERTIFICATES)
     intercept: bool = Field(default=defaults.INTERCEPT, description="Whether the model has an intercept.")
+    path: LambdaPath | None = Field(default=None, description="The legs of the run, whose smallest λ is `lambda`.")
 
     @property
     def constant(self) -> float:
@@ -66,9 +68,31 @@ class CorrectiveSettings(DualSettings):
                 return bits
         return self.widths[-1]
 
+    def leg(self, number: int) -> Leg:
+        """The leg of this number; a run without a path has one."""
+        return Leg(number, self.lambda_, None) if self.path is None else self.path.leg(number)
+
+    def lambda_ahead(self, progress: Progress) -> float:
+        """The λ of the leg that follows and begins where the one under way ends, or that of the latter."""
+        here = progress.leg
+        if self.path is None or self.path.is_last(progress) or self.path.starts_anew(here + 1):
+            return self.leg(here).lambda_
+        return self.path.leg(here + 1).lambda_
+
+    def leg_is_over(self, progress: Progress, round_id: int) -> bool:
+        """Whether a leg ends with this round although the gap may not be reached; the last one goes on."""
+        if self.path is None or self.path.is_last(progress):
+            return False
+        return round_id - progress.since >= self.stop.rounds // self.path.legs
+
     def of_one_class(self) -> Self:
-        """The settings of the problem of one class, in a run of several: labels are then −1 and +1."""
-        return self.model_copy(update={"classes": ()})
+        """The settings of the problem of one class, in a run of several: labels are then −1 and +1.
+
+        If samples have weights, each has one of its own.
+        """
+        rules = self.label_rules
+        weights = {"class_weight": None, "sample_weights": rules.weighted, "largest_weight": rules.largest}
+        return self.model_copy(update={"classes": (), **weights})
 
     def formats(self, parties: int) -> SampleFormats:
         """The formats of vectors by sample in a federation of so many parties."""

@@ -4,7 +4,7 @@ The choices are in the record with which the round begins. Whoever knows them, t
 layout knows which samples are drawn, which blocks are asked for, and who gives which contributions.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,33 @@ from fenchel_common.ids import ClientId, RoundId
 
 RESTATE_AFTER: Final = 64
 """Dual variables of a block that are a sum of so many contributions are stated anew, as one."""
+
+
+def measures_alone(settings: HyfdcaSettings, round_id: RoundId) -> bool:
+    """Whether a round measures the model with all clients and updates no sample.
+
+    If only some clients shall take part in a round, a certificate needs more of them than the round may train with.
+    So it has a round of its own, which counts as one of the run.
+    """
+    return settings.participation_rule.kind != "all" and is_due(round_id, settings.certificate_every)
+
+
+def training_round(settings: HyfdcaSettings, round_id: RoundId) -> RoundId:
+    """The number of a round among those in which samples are updated, so that no set of clients misses its turn."""
+    if settings.participation_rule.kind == "all" or not settings.certificate_every:
+        return round_id
+    return RoundId(round_id - (round_id - 1) // settings.certificate_every)
+
+
+def due_active(settings: HyfdcaSettings, clients: Sequence[ClientId], round_id: RoundId) -> frozenset[ClientId]:
+    """The clients that shall update samples in a round, whether or not they are available; `clients` in roster order.
+
+    None of them in a round that only measures.
+    """
+    if measures_alone(settings, round_id):
+        return frozenset()
+    number = training_round(settings, round_id)
+    return active_clients(settings.participation_rule, clients, seed=settings.seed, round_id=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +92,12 @@ class RoundRules:
     @property
     def due_active(self) -> frozenset[ClientId]:
         """The clients that shall update samples, whether or not they are available; none in a closing round."""
-        if self.choices.closing:
-            return frozenset()
-        rule = self.settings.participation_rule
-        return active_clients(rule, self.clients, seed=self.settings.seed, round_id=self.round_id)
+        return frozenset() if self.choices.closing else due_active(self.settings, self.clients, self.round_id)
+
+    @property
+    def training_round(self) -> RoundId:
+        """The number of this round among those in which samples are updated."""
+        return training_round(self.settings, self.round_id)
 
     @property
     def certifying(self) -> bool:

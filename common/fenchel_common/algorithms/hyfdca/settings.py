@@ -56,6 +56,15 @@ class HyfdcaSettings(DualSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _some_rounds_train(self) -> Self:
+        if self.certificate_every == 1 and self.participation_rule.kind != "all":
+            raise ValueError(
+                "certificate_every: 1 leaves no round to train in, because a certificate takes a round of all parties "
+                "that trains nothing unless participation is all; use 2 or more, or 0"
+            )
+        return self
+
     @property
     def asks_products_twice(self) -> bool:
         if self.second_inner_product is None:

@@ -48,6 +48,9 @@ class ArrowReader(ABC):
     def open(self, path: Path, declaration: Declaration) -> ArrowSource:
         """The file's table."""
 
+    def columns(self, path: Path, declaration: Declaration) -> tuple[str, ...] | None:
+        return self.open(path, self.options(path, declaration)).columns
+
     def read(self, path: Path, declaration: Declaration) -> RawTable:
         declaration = self.options(path, declaration)
         return raw_table(self.open(path, declaration), declaration)

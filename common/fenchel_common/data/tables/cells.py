@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fenchel_common.data.canonical import canonical
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, CsvOptions
+from fenchel_common.data.tables.profile import FORMULA
 from fenchel_common.errors import InvalidInput
 
-FORMULA: Final = 'begins with "=": it is a formula of a spreadsheet; export the table with values instead of formulas'
 LINE_BREAK: Final = "has a line break; close the quotation mark before it, or take the line break out"
 SEPARATORS: Final = (
     "is no number, but it would be one with a decimal comma or with thousands separators; which of them is it? Write "

@@ -77,6 +77,13 @@ class LabelDeclaration(_Section):
         assert self.negative is not None
         return {canonical(self.negative): -1.0, canonical(self.positive): 1.0}
 
+    def names(self) -> tuple[str, str] | None:
+        """The names of the labels −1 and +1, if the labels are those of two classes."""
+        if self.type != "classes":
+            return None
+        negative, positive = self.classes()
+        return negative, positive
+
 
 class FeatureDeclaration(_Section):
     """One column that is used: as a number, or as one feature of 0 and 1 for each of its values.

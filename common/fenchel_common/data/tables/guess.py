@@ -11,7 +11,7 @@ from fenchel_common.data.tables.declaration import (
     LabelDeclaration,
     Scalar,
 )
-from fenchel_common.data.tables.profile import ColumnProfile, TableProfile
+from fenchel_common.data.tables.profile import FORMULA, ColumnProfile, TableProfile
 from fenchel_common.errors import InvalidInput
 
 ID_NAME: Final = re.compile(
@@ -148,6 +148,8 @@ def _uses(columns: Sequence[ColumnProfile], notes: list[str]) -> tuple[dict[str,
         elif column.kind == "number":
             used[column.name] = FeatureDeclaration()
             continue
+        elif column.bad is not None and column.bad.fault == FORMULA:
+            notes.append(f"column {column.name!r} is left out: the cell in row {column.bad.first_row} {FORMULA}")
         elif column.kind == "text" and column.values is not None and _is_category(column):
             used[column.name] = FeatureDeclaration(type="category", values=sorted(column.values))
             notes.append(f"column {column.name!r} is a category of {len(column.values)} values, a feature each")

@@ -32,6 +32,9 @@ class MatrixReader(ABC):
     def matrix(self, path: Path, declaration: Declaration) -> RawTable:
         """The file's matrix, ids and labels as they are."""
 
+    def columns(self, path: Path, declaration: Declaration) -> tuple[str, ...] | None:  # noqa: ARG002 - of the interface
+        return None
+
     def read(self, path: Path, declaration: Declaration) -> RawTable:
         if declaration.id is not None or declaration.features is not None:
             raise InvalidInput(

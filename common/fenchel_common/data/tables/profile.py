@@ -10,6 +10,7 @@ from fenchel_common.data.tables.declaration import Declaration
 
 MAX_VALUES: Final = 50
 """A column of text with more different values is no category."""
+FORMULA: Final = 'begins with "=": it is a formula of a spreadsheet; export the table with values instead of formulas'
 MISSING_CODES: Final = (-9.0, -99.0, -999.0, -9999.0)
 FEW_CODES: Final = 6
 ENOUGH_ROWS: Final = 30
@@ -18,7 +19,7 @@ ENOUGH_ROWS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class BadCells:
-    """Cells that are no numbers, in a column of numbers."""
+    """Cells that are no numbers; in a column of numbers they are mistakes."""
 
     count: int
     first_row: int

@@ -112,10 +112,28 @@ def complete(raw: RawTable, declaration: Declaration) -> tuple[Shard, list[str]]
     y, weights = (None if values is None else values[kept] for values in (raw.y, raw.weights))
     try:
         categories = tuple(category.taken(kept) for category, _ in raw.categories)
-        shard = Shard(ids, features, X, y, frozenset(imputed), categories, weights)
+        shard = Shard(
+            ids,
+            features,
+            X,
+            y,
+            frozenset(imputed),
+            categories,
+            weights,
+            label_names=None if declaration.label is None else declaration.label.names(),
+            fills=_fills(raw, declaration),
+        )
     except InvalidInput as error:
         raise InvalidInput(f"{raw.source}: {error}") from None
     return shard, notes + _cautions(raw.source, shard)
+
+
+def _fills(raw: RawTable, declaration: Declaration) -> dict[str, float]:
+    """By column what a missing cell counts as, where the declaration fills it in: of a category, none of its values."""
+    if not raw.missing and not raw.categories:
+        return dict.fromkeys(raw.features, declaration.fill) if declaration.missing == "fill" else {}
+    found = {cells.column: cells.fill for cells in raw.missing if cells.policy == "fill"}
+    return found | {category.column: 0.0 for category, cells in raw.categories if cells.policy == "fill"}
 
 
 def _check_missing(raw: RawTable, name: str, rows: NDArray[np.int64], cells: MissingCells) -> None:

@@ -14,7 +14,10 @@ EXTRA: Final = "pip install 'fenchel[tables]'"
 
 
 class Reader(Protocol):
-    """Reads files of one format. Both methods raise `InvalidInput` with file, row, column and cure, and no cell."""
+    """Reads files of one format. All methods raise `InvalidInput` with file, row, column and cure, and no cell."""
+
+    def columns(self, path: Path, declaration: Declaration) -> tuple[str, ...] | None:
+        """The names of all columns; None for a format that is a matrix with ids of its own."""
 
     def read(self, path: Path, declaration: Declaration) -> RawTable:
         """The cells that the declaration uses."""

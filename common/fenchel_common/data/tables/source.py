@@ -10,7 +10,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration
 from fenchel_common.data.tables.guess import guessed
 from fenchel_common.data.tables.profile import TableProfile
-from fenchel_common.data.tables.raw import complete
+from fenchel_common.data.tables.raw import RawTable, complete
 from fenchel_common.data.tables.readers import SUFFIXES, format_of, reader_of
 from fenchel_common.errors import InvalidInput
 
@@ -46,6 +46,16 @@ class TableFile:
         with _unchanged(self.path):
             return reader_of(self.path, chosen.format).profile(self.path, chosen)
 
+    def columns(self, declaration: Declaration) -> tuple[str, ...] | None:
+        """The names of all columns; None for a format that is a matrix with ids of its own."""
+        with _unchanged(self.path):
+            return reader_of(self.path, declaration.format).columns(self.path, declaration)
+
+    def read(self, declaration: Declaration) -> RawTable:
+        """The cells that a declaration uses."""
+        with _unchanged(self.path):
+            return reader_of(self.path, declaration.format).read(self.path, declaration)
+
     def blank(self) -> Declaration:
         """A declaration that says nothing of the columns."""
         return Declaration(file=self.path.name, format=format_of(self.path, None).name)
@@ -77,6 +87,30 @@ def load_shard(path: Path) -> LoadedShard:
         raw = reader_of(table.path, declaration.format).read(table.path, declaration)
     shard, cautions = complete(raw, declaration)
     return LoadedShard(shard, tuple(guesses), tuple(cautions))
+
+
+class WatchedTable:
+    """The table that a path means, for whoever reads it again once it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[tuple[int, ...], ...] = ()
+
+    def read(self) -> LoadedShard:
+        """The shard, as `load_shard` gives it."""
+        seen = self._look()
+        loaded = load_shard(self._path)
+        self._seen = seen
+        return loaded
+
+    def newer(self) -> LoadedShard | None:
+        """The shard, if the table or its declaration has changed since it was last read; else None."""
+        return None if self._look() == self._seen else self.read()
+
+    def _look(self) -> tuple[tuple[int, ...], ...]:
+        table = TableFile.find(self._path).path
+        files = (table, table.parent / DECLARATION_FILE)
+        return tuple(_identity(file.stat()) for file in files if file.is_file())
 
 
 @contextmanager

@@ -76,7 +76,7 @@ class ColumnSurvey:
             low=self._low if numeric else None,
             high=self._high if numeric else None,
             whole=self._whole and numeric,
-            bad=self._bad if kind == "number" else None,
+            bad=self._bad,
         )
 
     def _add_numbers(self, cells: Any, *, nulls: int) -> None:

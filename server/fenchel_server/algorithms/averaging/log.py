@@ -31,8 +31,7 @@ def coordinate_blocks(layout: FederationLayout, *, width: int) -> dict[int, Coor
         first_blocks.setdefault(block.holders, block.id)
     found = {}
     for holders, features in layout.feature_cohorts().items():
-        indices = np.array(features, dtype=np.int64)
-        for piece in pieces(indices, first_block=first_blocks[holders], width=width, slots=layout.slots):
+        for piece in pieces(features, first_block=first_blocks[holders], width=width, slots=layout.slots):
             found[piece.number] = CoordinateBlock(holders, piece.coordinates)
     return found
 

@@ -20,9 +20,12 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalChoices,
 )
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
+from fenchel_common.blocks import BlockSum
 from fenchel_common.crypto.vectors import Vector
+from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
+from fenchel_common.selection import LambdaPath
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
@@ -48,6 +51,8 @@ class RoundEnd:
         What the record of `primal` says.
     void
         Why the round is void; empty if it is not.
+    leg_over
+        Whether the leg of a path ends with this round, and another one follows.
     outcome, reason
         How and why the run ends with this round; None and empty if it continues.
     """
@@ -56,6 +61,7 @@ class RoundEnd:
     choices: PrimalChoices = NOTHING_CHANGED
     void: str = ""
     certificate: Certificate | None = None
+    leg_over: bool = False
     outcome: Outcome | None = None
     reason: str = ""
 
@@ -90,7 +96,7 @@ def end_round(
     Raises
     ------
     InvalidInput
-        If clients that opened the same figures disagree.
+        If clients that opened the same figures disagree, or the run would end before the last leg of its path.
     """
     check_agree(
         ((answer.accepted, answer.objectives) for answer in answers.good.values()),
@@ -104,29 +110,46 @@ def end_round(
     if model is None and current.closing:
         return RoundEnd(state, void=UNREPORTED)
     first = next(iter(answers.good.values()))
-    weights = {**state.anchor.weights, **current.duals.by_block(WEIGHTS_FIELD).parts()}
+    weights = state.anchor.weights.overlaid_with(current.duals.by_block(WEIGHTS_FIELD))
     certificate = None
     if model is not None:
-        # A feature that no participant holds keeps its weight in the best model after a collapse, else in the anchor.
-        state = replace(state, model={**(state.model if current.collapse else weights), **model})
+        # Of a feature that no participant holds, the weight stays.
+        latest = BlockSum() if current.complete else state.released.overlaid_with(model)
+        state = replace(state, model=model if current.complete else state.model, latest=latest)
         if first.objectives is not None:
             certificate = certified(first.objectives, state, settings=settings, layout=layout)
     outcome, reason = _outcome(current, certificate, goal=settings.stop.gap)
+    leg_over = False
+    if not current.last_leg and current.closing:
+        raise InvalidInput("the rounds of the run are used up before λ was chosen; allow more (stop.rounds)")
+    if not current.last_leg:
+        leg_over = certificate is not None and (outcome is not None or current.leg_over)
+        outcome, reason = None, ""
     if outcome is None:
         assert numbers is not None, "a round that is not closing gives conjugates and products"
         if first.accepted:
-            alpha = {**state.anchor.alpha, **current.duals.by_block(ALPHA_FIELD).parts()}
+            alpha = state.anchor.alpha.overlaid_with(current.duals.by_block(ALPHA_FIELD))
             state = replace(state, anchor=StoredAnchor(current.id, alpha, weights))
         state = _continued(state, current, answers, numbers, reported=model is not None)
     choices = PrimalChoices(accepted=first.accepted, reported=model is not None)
-    return RoundEnd(state, choices, certificate=certificate, outcome=outcome, reason=reason)
+    return RoundEnd(state, choices, certificate=certificate, leg_over=leg_over, outcome=outcome, reason=reason)
 
 
-def _reported_model(current: CorrectiveRound, sums: PhaseSums) -> dict[int, Vector] | None:
+def on_next_leg(state: CorrectiveState, path: LambdaPath, round_id: int, value: float | None) -> CorrectiveState:
+    """The state with which the next leg begins, after a round that ended one; `value` is the metric of its model."""
+    progress = state.progress if value is None else state.progress.with_value(value)
+    following = progress.next_leg(round_id)
+    if not path.starts_anew(following.leg):
+        return replace(state, progress=following)
+    memories = Memories(intact=state.memories.intact)
+    return CorrectiveState(norms=state.norms, memories=memories, progress=following)
+
+
+def _reported_model(current: CorrectiveRound, sums: PhaseSums) -> BlockSum | None:
     """The new best model on the participants' features; None if a client that reports on some of them has failed."""
-    model = sums.by_block(MODEL_FIELD).parts()
-    due = {block for blocks in current.blocks.values() for block in blocks.features}
-    return model if model.keys() == due else None
+    model = sums.by_block(MODEL_FIELD)
+    due = sorted(block for blocks in current.blocks.values() for block in blocks.features)
+    return model if list(model.blocks) == due else None
 
 
 def _outcome(
@@ -154,8 +177,8 @@ def _continued(
             intact=frozenset(answers.good) if reported else frozenset(),
         ),
         pending=PendingPoints(
-            point=answers.sums.by_block(POINT_FIELD).parts(),
-            vertex=answers.sums.by_block(VERTEX_FIELD).parts(),
+            point=answers.sums.by_block(POINT_FIELD),
+            vertex=answers.sums.by_block(VERTEX_FIELD),
             conjugates_and_products=numbers,
         ),
         relative_rounds=state.relative_rounds + (not current.complete),
@@ -168,16 +191,18 @@ def certified(
     """P at the best model, D at the anchor, and a bound on the error of both by fixed point.
 
     D is evaluated at dual variables whose model the clients know up to `drift`. The error of P includes the rounding of
-    the best model when the server puts it on record.
+    the best model when the server puts it on record. In a run with a path, models that were rounded in an earlier leg
+    have been multiplied since by the larger λ divided by that of this leg.
     """
-    lambda_, loss = settings.lambda_, settings.loss_function
+    lambda_, loss = settings.leg(state.progress.leg).lambda_, settings.loss_function
+    longer = settings.leg(0).lambda_ / lambda_
     rounding = Rounding.of(layout, contributions=len(layout.clients))
-    drift = rounding.model * (2 + state.relative_rounds + state.collapses)
+    drift = longer * rounding.model * (2 + state.relative_rounds + state.collapses)
     unit = settings.formats(len(layout.clients)).alpha.resolution
     drift += state.collapses * unit * objectives.row_norm / lambda_
     # Of errors with the mean e the root mean square is at most e·√N.
-    mean = objectives.row_norm * rounding.model + objectives.product_error
-    off = rounding.predictions.plus(Deviation(mean, mean * math.sqrt(layout.sample_count)))
+    mean = objectives.row_norm * longer * rounding.model + objectives.product_error
+    off = rounding.predictions.times(longer).plus(Deviation(mean, mean * math.sqrt(layout.sample_count)))
     error = loss.mean_error(off, mean_loss=objectives.primal + rounding.figures) + (2.0 + lambda_) * rounding.figures
     error += lambda_ * (math.sqrt(max(objectives.squared_norm, 0.0)) * drift + drift * drift / 2.0)
     return Certificate(

@@ -10,6 +10,7 @@ from fenchel_common.algorithms.corrective.messages import (
     MODEL_FIELD,
     NUMBERS_FIELD,
     POINT_FIELD,
+    SCORES_FIELD,
     VERTEX_FIELD,
     WEIGHTS_FIELD,
     DualResult,
@@ -17,12 +18,14 @@ from fenchel_common.algorithms.corrective.messages import (
     PrimalResult,
     Products,
 )
+from fenchel_common.algorithms.corrective.scores import scores_due
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, MEASURED
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.scoresums import ScoreFigures
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
@@ -36,13 +39,13 @@ LOST: Final = "it has lost its memory of the run"
 class CorrectiveAnswer:
     """What is kept of an answer beside its vectors: the fields of `DualResult` and of `PrimalResult` in clear.
 
-    `solved` says whether the client gave a solution.
+    `figures` says how well the model predicts, in an answer to `measured`.
     """
 
-    solved: bool = False
     combination: bytes = b""
     accepted: bool = False
     objectives: Objectives | None = None
+    figures: ScoreFigures | None = None
 
 
 Parts = tuple[CorrectiveAnswer, PhaseSums]
@@ -59,7 +62,7 @@ def dual_parts(answer: DualResult) -> Parts:
     """The parts of an answer to `local_dual`."""
     by_sample = {POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex, ALPHA_FIELD: answer.alpha}
     vectors = {**by_sample, WEIGHTS_FIELD: answer.weights}
-    kept = CorrectiveAnswer(solved=answer.point is not None, combination=answer.combination)
+    kept = CorrectiveAnswer(combination=answer.combination)
     return kept, PhaseSums.of(vectors, {FIGURES_FIELD: answer.figures})
 
 
@@ -67,7 +70,7 @@ def primal_parts(answer: PrimalResult) -> Parts:
     """The parts of an answer to `primal`."""
     vectors = {POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex, MODEL_FIELD: answer.model}
     kept = CorrectiveAnswer(accepted=answer.accepted, objectives=answer.objectives)
-    return kept, PhaseSums.of(vectors, {NUMBERS_FIELD: answer.conjugates_and_products})
+    return kept, PhaseSums.of(vectors, {NUMBERS_FIELD: answer.conjugates_and_products, SCORES_FIELD: answer.scores})
 
 
 class CorrectiveExchange:
@@ -79,6 +82,7 @@ class CorrectiveExchange:
     def __init__(self, layout: FederationLayout, key: RunKey, settings: CorrectiveSettings) -> None:
         formats = settings.formats(len(layout.clients))
         self._figure_count = settings.figure_count
+        self._goal = settings.stop.gap
         self._shared = layout.sample_index.shared
         self._label_holders = layout.label_holders
         self._scopes = Scope.of_every_client(
@@ -91,6 +95,8 @@ class CorrectiveExchange:
             return self._product(current, client, body)
         if phase == LOCAL_DUAL:
             return self._dual(current, client, body)
+        if phase == MEASURED:
+            return CorrectiveAnswer(figures=wire.measured_result_from_bytes(body)), PhaseSums()
         return self._primal(current, client, body)
 
     def _product(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
@@ -126,6 +132,10 @@ class CorrectiveExchange:
         check_blocks(answer.model, current.blocks[client].features, "model")
         check_presence(answer.conjugates_and_products, solved, "conjugates_and_products")
         check_presence(answer.objectives, current.reports_objectives, "objectives")
+        due = scores_due(answer.objectives, closing=current.closing, leg_over=current.leg_over, goal=self._goal)
+        check_presence(answer.scores, due, SCORES_FIELD)
+        if answer.scores is not None:
+            check_fresh_numbers(answer.scores, SCORES_FIELD)
         if answer.conjugates_and_products is not None:
             check_fresh_numbers(answer.conjugates_and_products, "conjugates_and_products")
         return primal_parts(answer)

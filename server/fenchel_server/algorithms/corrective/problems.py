@@ -4,30 +4,43 @@ All problems of a run have the same layout, participants and collapses. A proble
 stands still while others go on.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
-from fenchel_common.layout import FederationLayout
+from fenchel_common.algorithms.corrective.messages import SCORES_FIELD
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.losses import Fit
 from fenchel_common.metrics import CLASS_ACCURACY, RoundMetrics
+from fenchel_common.scoresums import ScoreFigures
 from fenchel_common.wire.corrective_snapshot import CorrectiveState, Reached
+from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import Certificate, with_certificate
 from fenchel_server.algorithms.corrective.ending import RoundEnd
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer
-from fenchel_server.algorithms.corrective.round import CorrectiveRound, updated_samples
+from fenchel_server.algorithms.corrective.round import CorrectiveRound
 from fenchel_server.algorithms.intake import Answers
 from fenchel_server.algorithms.phased import RoundUnderWay
 from fenchel_server.contract import Outcome
 
+Scores = Mapping[int, ScoreFigures]
+"""How well the models of problems predict that have ended."""
+NOT_MEASURED: Final[Scores] = {}
 UNCERTIFIED: Final = "no certificate: a party was missing"
 
 
 @dataclass(slots=True, kw_only=True)
 class CorrectiveRounds(RoundUnderWay):
-    """A round under way, with that of each problem under way, by its position among the problems of the run."""
+    """A round under way, with that of each problem under way, by its position among the problems of the run.
+
+    Attributes
+    ----------
+    ends
+        The end of each of these rounds, from the answers to `primal` on.
+    """
 
     problems: Mapping[int, CorrectiveRound]
+    ends: Mapping[int, RoundEnd] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problems: Mapping[int, CorrectiveRound]) -> "CorrectiveRounds":
@@ -74,26 +87,69 @@ def round_metrics(
     states: Sequence[CorrectiveState],
     ends: Mapping[int, RoundEnd],
     *,
-    layout: FederationLayout,
     classes: Sequence[str],
+    scores: Scores,
 ) -> RoundMetrics:
-    """The metrics of a round; `states` are those before its end, `classes` the names of several problems."""
+    """The metrics of a round; `states` are those before its end, `classes` the names of several problems.
+
+    `scores` say how well the models of problems predict that have ended with the round.
+    """
     certificates = _certificates_of(states, ends)
     certificate = None if certificates is None else _certificate_of_run(certificates)
     void = next(iter(ends.values())).void
     metrics = with_certificate(
         RoundMetrics(
             round=current.id,
-            samples_updated=updated_samples(current.first, layout),
+            samples_updated=_moved_samples(current.first, ends),
             participants=tuple(current.present),
             absences=current.absences,
         ),
         certificate,
         (void, UNCERTIFIED if current.first.certifying and certificate is None else ""),
     )
-    if classes and certificates is not None:
+    if not classes:
+        return replace(metrics, scores=scores.get(0), leg=current.first.leg)
+    if certificates is not None:
         metrics = replace(metrics, figures=_class_figures(classes, certificates))
-    return metrics
+    told = {
+        f"{name} of {classes[problem]}": value for problem, of in scores.items() for name, value in of.named().items()
+    }
+    joint = next((of.classes_accuracy for of in scores.values() if of.classes_accuracy is not None), None)
+    return replace(metrics, figures={**metrics.figures, **told}, accuracy=joint)
+
+
+def totals_of_scores(
+    ends: Mapping[int, RoundEnd], answers: Answers[Mapping[int, CorrectiveAnswer]]
+) -> dict[int, Vector]:
+    """The totals of the sums of scores of each problem that ends, from the answers to `primal`.
+
+    None of them can be opened if a client has failed.
+    """
+    if answers.failed:
+        return {}
+    totals = {
+        problem: answers.sums.of_problem(problem).total(SCORES_FIELD)
+        for problem, end in ends.items()
+        if end.outcome is not None or end.leg_over
+    }
+    return {problem: total for problem, total in totals.items() if total is not None}
+
+
+def told_scores(answers: Iterable[Mapping[int, CorrectiveAnswer]]) -> dict[int, ScoreFigures]:
+    """What the clients told in `measured`; `InvalidInput` if they opened the same totals to different numbers."""
+    told: dict[int, list[ScoreFigures]] = {}
+    for kept in answers:
+        for problem, answer in kept.items():
+            if answer.figures is not None:
+                told.setdefault(problem, []).append(answer.figures)
+    for found in told.values():
+        check_agree(found, "figures: clients opened the same sums of scores to different numbers")
+    return {problem: found[0] for problem, found in told.items()}
+
+
+def _moved_samples(current: CorrectiveRound, ends: Mapping[int, RoundEnd]) -> int:
+    """The number of samples whose dual variables may be others after the round; 0 if the anchor stays."""
+    return current.live_samples if any(end.state.anchor.round_id == current.id for end in ends.values()) else 0
 
 
 def _reached(certificate: Certificate) -> Reached:

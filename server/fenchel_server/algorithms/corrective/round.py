@@ -21,8 +21,7 @@ from fenchel_common.algorithms.corrective.messages import (
 )
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.settings import is_due
-from fenchel_common.blocks import BlockVector, joined, joined_on
-from fenchel_common.crypto.vectors import Vector
+from fenchel_common.blocks import BlockSum, BlockVector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.corrective_snapshot import CorrectiveState
@@ -59,14 +58,15 @@ class CorrectiveRound(RoundUnderWay):
         Whether the clients forget all but the anchor and the best model.
     blank
         Whether no anchor and no best model is on record yet. Both are zero, and nobody sends their products by sample.
+    leg, leg_over, last_leg
+        The number of the leg, whether it ends with this round although the gap may not be reached, and whether it is
+        the run's last one.
     blocks
         The blocks of each client that takes part.
     starts
         The `RoundStart` of each client that takes part.
     products, duals
         The sums of the answers to `inner_product` and to `local_dual`; None until a phase has ended.
-    solvers
-        The clients that gave a solution in `local_dual`.
     """
 
     certifying: bool
@@ -75,16 +75,18 @@ class CorrectiveRound(RoundUnderWay):
     live_samples: int
     collapse: bool
     blank: bool
+    leg: int
+    leg_over: bool
+    last_leg: bool
     blocks: Mapping[ClientId, ClientBlocks]
     starts: Mapping[ClientId, RoundStart]
     products: PhaseSums | None = None
     duals: PhaseSums | None = None
-    solvers: frozenset[ClientId] = frozenset()
 
     @property
     def choices(self) -> RoundChoices:
         """What the record of the round's beginning says."""
-        return RoundChoices(frozenset(self.blocks), self.collapse, self.closing, self.live_samples)
+        return RoundChoices(frozenset(self.blocks), self.collapse, self.closing, self.live_samples, self.leg)
 
     @property
     def reports_objectives(self) -> bool:
@@ -129,7 +131,10 @@ def begin_round(
         live=live,
         live_samples=sum(index.sizes[block] for block in live),
         collapse=collapse,
-        blank=not state.model and state.anchor.round_id == 0,
+        blank=not state.model.pieces and state.anchor.round_id == 0,
+        leg=state.progress.leg,
+        leg_over=settings.leg_is_over(state.progress, round_id),
+        last_leg=settings.path is None or settings.path.is_last(state.progress),
         blocks={
             client: ClientBlocks(
                 live=tuple(block for block in index.of(client) if block in live),
@@ -143,13 +148,24 @@ def begin_round(
             )
             for client in present
         },
-        starts={client: _round_start(client, state, collapse=collapse, layout=layout) for client in present},
+        starts={
+            client: _round_start(client, state, collapse=collapse, told=settings.path is not None, layout=layout)
+            for client in present
+        },
     )
 
 
-def _round_start(client: ClientId, state: CorrectiveState, *, collapse: bool, layout: FederationLayout) -> RoundStart:
-    def features_of(blocks: Mapping[int, Vector]) -> BlockVector | None:
-        return joined_on(layout.feature_index.of(client), blocks)
+def _round_start(
+    client: ClientId, state: CorrectiveState, *, collapse: bool, told: bool, layout: FederationLayout
+) -> RoundStart:
+    """What a client needs to begin; `told` says that in a collapse every client gets the anchor and the best model.
+
+    That is so with several λ: the models that clients remember are scaled, and rounding would not give what is on
+    record.
+    """
+
+    def features_of(sums: BlockSum) -> BlockVector | None:
+        return sums.within(layout.feature_index.of(client))
 
     if not collapse:
         return RoundStart(
@@ -157,11 +173,11 @@ def _round_start(client: ClientId, state: CorrectiveState, *, collapse: bool, la
             vertex=features_of(state.pending.vertex),
             conjugates_and_products=state.pending.conjugates_and_products,
         )
-    if client in state.memories.intact:
+    if client in state.memories.intact and not told:
         return RoundStart()
     return RoundStart(
         restored=Anchor(
-            alpha=joined_on(layout.sample_index.of(client), state.anchor.alpha),
+            alpha=state.anchor.alpha.within(layout.sample_index.of(client)),
             weights=features_of(state.anchor.weights),
             model=features_of(state.model),
         )
@@ -170,7 +186,7 @@ def _round_start(client: ClientId, state: CorrectiveState, *, collapse: bool, la
 
 def dual_tasks(
     current: CorrectiveRound,
-    norms: Mapping[int, Vector],
+    norms: BlockSum,
     *,
     knowing_norms: Set[ClientId],
     layout: FederationLayout,
@@ -182,7 +198,7 @@ def dual_tasks(
         shared = [block for block in blocks.live if block in index.shared]
         tasks[client] = DualTask(
             round_start=current.starts[client] if sums is None else None,
-            norms=None if client in knowing_norms else joined(index.shared_of(client), norms),
+            norms=None if client in knowing_norms else norms.on(index.shared_of(client)),
             products=None if sums is None else _products_on(shared, sums),
         )
     return tasks
@@ -215,8 +231,3 @@ def primal_tasks(current: CorrectiveRound, layout: FederationLayout) -> dict[Cli
         )
         for client, blocks in current.blocks.items()
     }
-
-
-def updated_samples(current: CorrectiveRound, layout: FederationLayout) -> int:
-    """The number of samples for which clients gave a solution; a sample counts once for each of these clients."""
-    return sum(layout.sample_index.sizes[block] for client in current.solvers for block in current.blocks[client].live)

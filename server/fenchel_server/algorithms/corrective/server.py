@@ -1,8 +1,9 @@
 """HyFDCA with corrective steps at the server: the server adds vectors that it cannot read, and relays the sums.
 
 A round has the phases `inner_product`, `local_dual` and `primal`. Where every client has whole rows, a round has no
-`inner_product`. The clients remember the points; the server stores the anchor, the best model and the pending points.
-The run's model is the best model, at which P was least so far.
+`inner_product`. A round with which the run ends, or the problem of a class, has a last phase `measured`. The clients
+remember the points; the server stores the anchor, the best model and the pending points. The run's model is the best
+model, at which P was least so far; while P is not known it is that of the last round.
 
 A run of several classes has a problem for each class, with its own points, anchor and best model. A message of such a
 run has the messages of all problems under way.
@@ -11,11 +12,11 @@ D at the anchor cannot fall, and a round in which a client fails before `primal`
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.blocks import joined_on
+from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, MEASURED, PRIMAL
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import StateDamaged
 from fenchel_common.ids import ClientId, RoundId
@@ -25,14 +26,18 @@ from fenchel_common.wire.corrective_snapshot import CorrectiveSnapshot, Correcti
 from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.corrective.bodies import Bodies
-from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, void_end
+from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, on_next_leg, void_end
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer, CorrectiveExchange
 from fenchel_server.algorithms.corrective.problems import (
+    NOT_MEASURED,
     CorrectiveRounds,
+    Scores,
     answers_of,
     round_metrics,
     run_outcome,
     states_after,
+    told_scores,
+    totals_of_scores,
 )
 from fenchel_server.algorithms.corrective.round import (
     CorrectiveRound,
@@ -108,9 +113,9 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
         self._knowing_norms: frozenset[ClientId] = frozenset()
 
     def _last_state(self, client: ClientId) -> bytes:
-        """The best model on a client's features, of each problem."""
+        """The model on a client's features, of each problem."""
         features = self.layout.feature_index.of(client)
-        return self._bodies.tasks([wire.model_to_bytes(joined_on(features, state.model)) for state in self._states])
+        return self._bodies.tasks([wire.model_to_bytes(state.released.within(features)) for state in self._states])
 
     def _snapshot(self) -> bytes:
         saved = [CorrectiveSnapshot(self._round_id, state) for state in self._states]
@@ -155,7 +160,9 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
             return self._take_products(answers) or self._dual_request()
         if phase == LOCAL_DUAL:
             return self._take_duals(answers) or self._primal_request()
-        return self._take_primals(answers)
+        if phase == PRIMAL:
+            return self._take_primals(answers)
+        return self._take_measured(answers)
 
     def _take_products(self, answers: Answers[Kept]) -> RoundReport | None:
         self._put_on_record(self._without_failed(answers))
@@ -189,7 +196,6 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
             combinations = (kept[problem].combination for kept in good.values())
             check_agree(combinations, "combination: clients found different weights for the same points")
             current.duals = answers.sums.of_problem(problem)
-            current.solvers = frozenset(client for client, kept in good.items() if kept[problem].solved)
         return None
 
     def _primal_request(self) -> PhaseRequest:
@@ -197,7 +203,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
             PRIMAL, lambda _, current: _encoded(primal_tasks(current, self.layout), wire.primal_task_to_bytes)
         )
 
-    def _take_primals(self, answers: Answers[Kept]) -> RoundReport:
+    def _take_primals(self, answers: Answers[Kept]) -> PhaseRequest | RoundReport:
         good = self._without_failed(answers)
         ends = {
             problem: end_round(
@@ -206,7 +212,36 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
             for problem, current in self._current().problems.items()
         }
         self._put_on_record(good, self._bodies.primal_choices({problem: end.choices for problem, end in ends.items()}))
-        return self._report(ends)
+        self._current().ends = ends
+        totals = totals_of_scores(ends, answers)
+        if not totals:
+            return self._report(ends)
+        return self._request_of_all(
+            MEASURED,
+            lambda problem, current: dict.fromkeys(current.blocks, wire.measured_task_to_bytes(totals.get(problem))),
+        )
+
+    def _take_measured(self, answers: Answers[Kept]) -> RoundReport:
+        """Ends the round with the figures of the models; if all clients have failed, without."""
+        good = self._without_failed(answers)
+        ends: Mapping[int, RoundEnd] = {
+            problem: replace(end, state=end.state.without_memories_of(answers.failed.keys()))
+            for problem, end in self._current().ends.items()
+        }
+        scores = told_scores(good.values())
+        ends, value = self._with_leg_over(ends, scores, whole=not answers.failed)
+        self._put_on_record(good, wire.measured_choices_to_bytes(value))
+        return self._report(ends, scores)
+
+    def _with_leg_over(
+        self, ends: Mapping[int, RoundEnd], scores: Scores, *, whole: bool
+    ) -> tuple[Mapping[int, RoundEnd], float | None]:
+        """The ends of the round, with the state of the next leg if one has ended; and the metric of its model."""
+        path, end = self.settings.path, ends.get(0)
+        if path is None or end is None or not end.leg_over or not whole:
+            return ends, None
+        value = None if path.leg(end.state.progress.leg).fold is None else path.measured_in(scores[0])
+        return {0: replace(end, state=on_next_leg(end.state, path, self._current().id, value))}, value
 
     def _request_of_all(
         self, phase: str, tasks_of: Callable[[int, CorrectiveRound], Mapping[ClientId, bytes]]
@@ -233,10 +268,14 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
             ends[problem] = end
         return self._report(ends)
 
-    def _report(self, ends: Mapping[int, RoundEnd]) -> RoundReport:
-        """Ends the round."""
+    def _report(self, ends: Mapping[int, RoundEnd], scores: Scores = NOT_MEASURED) -> RoundReport:
+        """Ends the round; `scores` say how well the models of problems predict that have ended."""
         metrics = round_metrics(
-            self._current(), self._states, ends, layout=self.layout, classes=self.settings.class_names
+            self._current(),
+            self._states,
+            ends,
+            classes=self.settings.class_names,
+            scores=scores,
         )
         outcome, reason = run_outcome(ends)
         self._states = states_after(self._states, ends)

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from fenchel_common.algorithms.hyfdca.messages import Figures, SampleRange
-from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules, due_active, measures_alone
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
@@ -12,6 +13,8 @@ from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_
 from fenchel_server.algorithms.certificate import Certificate
 from fenchel_server.algorithms.phased import ENDED_HERE, RoundUnderWay, not_there
 from fenchel_server.contract import Outcome
+
+MEASURED_ALONE: Final = "this round asked all parties, measured the model and updated no sample"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +40,22 @@ class HyfdcaRound(RoundUnderWay):
     changed: frozenset[int] = frozenset()
     samples_updated: int = 0
 
+    @property
+    def measures_alone(self) -> bool:
+        """Whether the round measures the model and updates no sample, and others of the run follow."""
+        return measures_alone(self.rules.settings, self.id) and not self.closing
+
+    @property
+    def took_part(self) -> tuple[ClientId, ...]:
+        """The clients that updated samples or, in a round that only measures, all that were there at its beginning."""
+        chosen = self.rules.first_present if self.measures_alone else self.rules.choices.active
+        return tuple(client for client in self.rules.clients if client in chosen)
+
+    @property
+    def note(self) -> str:
+        """What the report says of a round that only measures."""
+        return MEASURED_ALONE if self.measures_alone else ""
+
     def choices_to_bytes(self) -> bytes:
         """The server's choices, for the record with which the round begins."""
         return round_choices_to_bytes(self.rules.choices, self.rules.clients)
@@ -60,7 +79,6 @@ def begun_round(
     *,
     settings: HyfdcaSettings,
     clients: tuple[ClientId, ...],
-    chosen: frozenset[ClientId],
     shares: Mapping[ClientId, float],
     proportional: bool,
     closing: bool,
@@ -71,12 +89,11 @@ def begun_round(
     ----------
     available
         The clients that are there; others than those of the layout do not count.
-    chosen
-        The clients that shall update samples, whether or not they are there.
     shares
         For each client with labels, the fraction of its samples that it updates if it is active.
     """
     there = available.intersection(clients)
+    chosen = frozenset[ClientId]() if closing else due_active(settings, clients, round_id)
     active = chosen & there
     choices = RoundChoices(
         available=there,
@@ -90,7 +107,7 @@ def begun_round(
         id=round_id,
         closing=closing,
         present=[client for client in clients if client in rules.first_present],
-        absences=not_there(chosen - there),
+        absences=not_there((frozenset(clients) if measures_alone(settings, round_id) else chosen) - there),
         rules=rules,
         ending=ENDED_HERE if closing else None,
     )

@@ -12,7 +12,8 @@ products were given up is not updated in the round; a client whose contribution 
 
 The server reads none of the vectors. In a certificate round all available clients take part up to `local_dual`, where
 they give their contributions to the `Figures` of the w and α that entered the round: the first label holder of each
-block of samples, and the first holder of each block of features; others give zeros. The server sends the sum with
+block of samples, and the first holder of each block of features; others give zeros. If only some clients shall take
+part in a round, a certificate round updates no sample, so that measuring does not train. The server sends the sum with
 `primal`, and the clients open it. The certificate is about the model that entered the round, and the parties get that
 model at the end of a run; α and the contributions may then be one round newer. If H follows D, clients give the figures
 in every round.
@@ -70,7 +71,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         records: Sequence[bytes],
     ) -> None:
         self._setup(settings, layout, key, round_id=RoundId(0), records=tuple(records))
-        self._state.norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
+        self._state.norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy).parts()
 
     @classmethod
     def restore(
@@ -148,7 +149,6 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
             available,
             settings=self.settings,
             clients=self.layout.clients,
-            chosen=frozenset() if closing else self.taking_part(round_id),
             shares={client: self._pace.samples(self.settings, counts, client) / counts[client] for client in counts},
             proportional=self._rule.proportional,
             closing=closing,
@@ -334,10 +334,11 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         metrics = RoundMetrics(
             round=current.id,
             samples_updated=current.samples_updated,
-            participants=tuple(client for client in self.layout.clients if client in current.rules.choices.active),
+            participants=current.took_part,
             absences=current.absences,
             stale=self._state.stale_clients(),
         )
-        notes = (self._note, UNCERTIFIED if current.rules.certifying and certificate is None else "")
+        uncertified = UNCERTIFIED if current.rules.certifying and certificate is None else ""
+        notes = (self._note, current.note, uncertified)
         outcome, reason = current.ending or (None, "")
         return self._ended(with_certificate(metrics, certificate, notes), outcome, reason)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from fenchel_common.runconfig import RunConfig
-from fenchel_deploy.cli.runviews import INTERRUPTED, shown_reason, shown_status
+from fenchel_deploy.runstatus import INTERRUPTED, shown_reason, shown_status
 from fenchel_server.announcements import Event, begins_event, ended_event, parties_event, ready_event, round_event
 from fenchel_server.store import PartyRecord, RunRecord, RunStatus, SqliteStore
 from fenchel_server.store.base import ENDED, SETUP_ROUND

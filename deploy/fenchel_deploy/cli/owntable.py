@@ -1,0 +1,41 @@
+"""A party's own table, as its client reads it: what its owner should know of it goes to the client's log."""
+
+import logging
+from pathlib import Path
+
+from fenchel_client.runtable import UNFIT
+from fenchel_common.data.shard import Shard
+from fenchel_common.data.tables.source import LoadedShard, WatchedTable
+from fenchel_common.errors import DataUnfit, InvalidInput
+from fenchel_deploy.logs import PRIVATE
+
+log = logging.getLogger(__name__)
+
+
+class OwnTable:
+    """The table that the client was given."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._table = WatchedTable(path)
+
+    def read(self) -> Shard:
+        return self._told(self._table.read())
+
+    def newer(self) -> Shard | None:
+        """The shard, if the table has changed since it was last read; `DataUnfit` if it cannot be used any more."""
+        try:
+            found = self._table.newer()
+        except InvalidInput as error:
+            raise DataUnfit(str(error), public_reason=UNFIT) from error
+        if found is None:
+            return None
+        log.info("%s has changed and was read again", self._path)
+        return self._told(found)
+
+    def _told(self, found: LoadedShard) -> Shard:
+        for guess in found.guesses:
+            log.info("%s: guessed: %s", self._path, guess)
+        for caution in found.cautions:
+            log.warning("%s", caution, extra=PRIVATE)
+        return found.shard

@@ -1,0 +1,1 @@
+"""Models in the forms of other programs: a scikit-learn pipeline, ONNX, and a card for people."""
