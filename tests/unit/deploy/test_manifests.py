@@ -1,11 +1,13 @@
 """The files for real deployments: they build, they name what exists, and they confine what they start."""
 
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -29,6 +31,8 @@ name = "north"
 key_holder = true
 """
 MEMBERS = {"server": "server", "client": "north"}
+VERSIONS = ("1.27", "1.30", "1.33", "1.37")
+"""The versions of Kubernetes whose schemas the manifests must meet."""
 UNITS = {"server": "fenchel-server.service", "client": "fenchel-client@.service"}
 
 
@@ -44,14 +48,22 @@ def overlays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def built(overlays: Path, role: str) -> dict[str, dict[str, Any]]:
-    """The manifests by kind, as kustomize builds them."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl, which builds the manifests, is not installed")
-    result = subprocess.run([kubectl, "kustomize", str(overlays / role)], capture_output=True, text=True, check=False)
+def kustomize(folder: Path) -> list[dict[str, Any]]:
+    """The manifests of a folder, as kustomize builds them."""
+    commands = {"kustomize": ["build"], "kubectl": ["kustomize"]}
+    found = next((program for program in commands if shutil.which(program)), None)
+    if found is None:
+        assert not os.environ.get("CI"), ".ci/run installs kustomize"
+        pytest.skip("neither kustomize nor kubectl, which build the manifests, is installed")
+    command = [found, *commands[found], str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(result.stdout)}
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def built(overlays: Path, role: str) -> dict[str, dict[str, Any]]:
+    """The manifests of a role by kind."""
+    return {manifest["kind"]: manifest for manifest in kustomize(overlays / role)}
 
 
 def known_options(verb: str) -> set[str]:
@@ -102,6 +114,73 @@ def test_the_server_and_a_client_on_one_cluster_are_different_users(overlays: Pa
     users = [pod["securityContext"]["runAsUser"] for pod in pods]
     assert len(set(users)) == 2
     assert users == [pod["securityContext"]["fsGroup"] for pod in pods]
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_manifests_meet_the_schemas_of_several_versions_of_kubernetes(overlays: Path, role: str) -> None:
+    manifests = kustomize(overlays / role)
+    for version in VERSIONS:
+        for manifest in manifests:
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_a_misspelt_field_does_not_meet_the_schemas(overlays: Path) -> None:
+    server = built(overlays, "server")["StatefulSet"]
+    server["spec"]["template"]["spec"]["enableServicelinks"] = False
+    for version in VERSIONS:
+        with pytest.raises(kubernetes_validate.ValidationError, match="enableServicelinks"):
+            kubernetes_validate.validate(server, version, strict=True)
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_pods_fit_the_quota_of_their_namespace(overlays: Path, role: str) -> None:
+    manifests = built(overlays, role)
+    quota, workload = manifests["ResourceQuota"]["spec"]["hard"], manifests["StatefulSet"]["spec"]
+    pod = workload["template"]["spec"]
+    containers = (*pod["initContainers"], *pod["containers"])
+    assert all({"cpu", "memory"} <= set(each["resources"]["requests"]) for each in containers), "a quota refuses others"
+    assert all("memory" in each["resources"]["limits"] for each in containers)
+    (container,) = pod["containers"]
+    assert mebibytes(container["resources"]["limits"]["memory"]) <= mebibytes(quota["limits.memory"])
+    claims = [*workload["volumeClaimTemplates"]]
+    if "PersistentVolumeClaim" in manifests:
+        claims.append(manifests["PersistentVolumeClaim"])
+    stored = [mebibytes(claim["spec"]["resources"]["requests"]["storage"]) for claim in claims]
+    assert sum(stored) <= mebibytes(quota["requests.storage"])
+    assert len(stored) <= int(quota["persistentvolumeclaims"])
+    assert int(quota["services.loadbalancers"]) == (role == "server"), "only the server may be reached"
+
+
+def mebibytes(quantity: str) -> int:
+    number, unit = int(quantity[:-2]), quantity[-2:]
+    return number * {"Mi": 1, "Gi": 1024}[unit]
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_priority_and_disruption_budget_are_those_of_the_pod(overlays: Path, role: str) -> None:
+    manifests = built(overlays, role)
+    workload = manifests["StatefulSet"]["spec"]
+    assert workload["template"]["spec"]["priorityClassName"] == manifests["PriorityClass"]["metadata"]["name"]
+    assert manifests["PriorityClass"]["preemptionPolicy"] == "Never"
+    budget = manifests["PodDisruptionBudget"]["spec"]
+    assert budget["selector"]["matchLabels"] == workload["template"]["metadata"]["labels"]
+    assert budget["minAvailable"] == workload["replicas"] == 1
+
+
+@pytest.mark.parametrize("role", MEMBERS)
+def test_the_kit_can_come_from_a_store_of_secrets(overlays: Path, tmp_path: Path, role: str) -> None:
+    shutil.copytree(overlays / role, tmp_path / role)
+    file = tmp_path / role / "kustomization.yaml"
+    layer = yaml.safe_load(file.read_text())
+    del layer["secretGenerator"]
+    layer["resources"].append("external-secret.yaml")
+    file.write_text(yaml.safe_dump(layer))
+    manifests = built(tmp_path, role)
+    assert "Secret" not in manifests
+    pod = manifests["StatefulSet"]["spec"]["template"]["spec"]
+    (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+    assert secret["secretName"] == manifests["ExternalSecret"]["spec"]["target"]["name"]
+    assert manifests["ExternalSecret"]["metadata"]["namespace"] == manifests["StatefulSet"]["metadata"]["namespace"]
 
 
 def test_an_operator_can_pin_the_base_image_of_every_stage() -> None:
