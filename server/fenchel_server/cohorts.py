@@ -31,10 +31,15 @@ _UNLABELLED, _INCOMPLETE = -1, -2
 
 
 class OverlapRule(Enum):
-    """The rule for a feature of a sample that two parties hold; the values are those of the configuration."""
+    """The rule for a feature of a sample that two parties hold; the values are those of the configuration.
+
+    By `SUM` the value is the sum of what its holders have, of which at most one is not zero: the squared length of a
+    row is then the sum of their parts. The constant feature of an intercept counts once by every rule.
+    """
 
     ERROR = "error"
     FIRST = "first"
+    SUM = "sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def lay_out(
     for cohort in cohorts.incomplete:
         slot_of[cohort.samples] = _INCOMPLETE
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
-    cuts = _ignored(features, federation)
+    cuts = _ignored(features, federation, intercept_alone=overlap is OverlapRule.SUM)
     opened = _opened_cohorts(federation)
     clients = {
         holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
@@ -178,7 +183,9 @@ def _block_cohorts(index: BlockIndex, *, features: bool) -> list[BlockCohort]:
     ]
 
 
-def _ignored(features: HeldFeatures, federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:
+def _ignored(
+    features: HeldFeatures, federation: FederationLayout, *, intercept_alone: bool
+) -> list[tuple[IgnoredFeatures, ...]]:
     """For each party, the features that an earlier holder of the same blocks has too, with these blocks."""
     position_of = {client: position for position, client in enumerate(federation.clients)}
     blocks_by_holders: dict[tuple[ClientId, ...], list[int]] = {}
@@ -188,7 +195,9 @@ def _ignored(features: HeldFeatures, federation: FederationLayout) -> list[tuple
     for holders, block_ids in blocks_by_holders.items():
         positions = [position_of[holder] for holder in holders]
         for number, position in enumerate(positions):
-            twice = np.flatnonzero(features.together(positions[:number])[features.held[position]])
+            held = features.held[position]
+            counted = held == features.intercept if intercept_alone else np.ones(len(held), dtype=bool)
+            twice = np.flatnonzero(features.together(positions[:number])[held] & counted)
             if len(twice):
                 cuts[position].setdefault(twice.tobytes(), []).extend(block_ids)
     return [

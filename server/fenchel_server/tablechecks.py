@@ -56,8 +56,9 @@ def check_no_overlap(holdings: Sequence[Holding], features: HeldFeatures, cohort
     if problems:
         raise AlignmentError(
             f"features would be counted twice: {'; '.join(problems)}. Remove them at one party, or set "
-            'overlap = "first" to use them from the party that comes first in the roster; RUN.features.csv in the '
-            "state folder of each of these parties tells their names",
+            'overlap = "first" to use them from the party that comes first in the roster, or overlap = "sum" if each '
+            "value is at one of them and zero at the others; RUN.features.csv in the state folder of each of these "
+            "parties tells their names",
             unfit={
                 holdings[position].client: UnfitData(Misfit.FEATURES_HELD_TWICE, _some(twice))
                 for position, twice in twice_at.items()

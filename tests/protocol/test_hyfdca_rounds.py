@@ -7,9 +7,10 @@ from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput
+from fenchel_common.errors import AlignmentError, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
+from fenchel_deploy.papers.splits import nonzeros
 from fenchel_server.algorithms.hyfdca.round import MEASURED_ALONE
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.cohorts import OverlapRule
@@ -302,6 +303,20 @@ def test_overlapping_features_count_once_with_the_first_rule() -> None:
     run = Simulation.of([left, wider], settings(case, stop={"gap": 1e-4, "rounds": 400}), overlap=OverlapRule.FIRST)
     assert run.run().outcome is Outcome.CONVERGED
     assert abs(case.primal(run.weights(case.data.features)) - case.optimum) <= 1e-4
+
+
+@pytest.mark.parametrize("row_norm", ["measured", "unit"])
+def test_values_of_a_sample_that_several_parties_hold_in_parts_are_added_up(row_norm: str) -> None:
+    """Supplement 7.2: of each sample every party of a group has a part of the values that are not zero."""
+    case = problem(**CASE)
+    shards = nonzeros(case.data, (2, 3), seed=0)
+    assert set(shards[0].features) & set(shards[1].features)
+    chosen = settings(case, stop={"gap": 1e-4, "rounds": 800}, row_norm=row_norm)
+    run = Simulation.of(shards, chosen, overlap=OverlapRule.SUM)
+    assert run.run().outcome is Outcome.CONVERGED
+    assert abs(case.primal(run.weights(case.data.features)) - case.optimum) <= 1e-4
+    with pytest.raises(AlignmentError, match='or overlap = "sum"'):
+        Simulation.of(shards, chosen)
 
 
 def test_rounds_and_phases_out_of_order_are_refused() -> None:

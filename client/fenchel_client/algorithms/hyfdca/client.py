@@ -234,7 +234,8 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         divisors = np.repeat([float(book.divisor(part.block)) for part in ranges], [len(piece) for piece in pieces])
         if self._norms is None:
             raise InvalidInput("norms: missing; they come with the first task that needs them")
-        alpha, ip, norms = self._alpha[drawn], predictions[drawn], self._norms[drawn]
+        alpha, ip = self._alpha[drawn], predictions[drawn]
+        norms = np.ones(len(drawn)) if self._settings.row_norm == "unit" else self._norms[drawn]
         y, lambda_ = self._rows.labels()[drawn], self._settings.lambda_
         gamma = current.rule.gamma_at(current.rules.training_round)
         if self._settings.local == "theory":
