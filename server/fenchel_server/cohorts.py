@@ -85,8 +85,11 @@ def lay_out(
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
     cuts = _ignored(features, federation, intercept_alone=overlap is OverlapRule.SUM)
     opened = _opened_cohorts(federation)
+    leaves = tuple(one.cohort.leaf(one.salt) for one in opened)
     clients = {
-        holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
+        holding.client: _client_layout(
+            federation, holding.client, slot_of[numbers[position]], cuts[position], opened, leaves
+        )
         for position, holding in enumerate(holdings)
     }
     return Alignment(federation, clients, left_out_notes(holdings, cohorts))
@@ -138,6 +141,7 @@ def _client_layout(
     slot_of_row: NDArray[np.int64],
     ignored: tuple[IgnoredFeatures, ...],
     opened_cohorts: Sequence[OpenedCohort],
+    leaves: tuple[bytes, ...],
 ) -> ClientLayout:
     blocks = federation.sample_index.of(client)
     used = np.flatnonzero(slot_of_row >= 0)
@@ -152,7 +156,7 @@ def _client_layout(
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),
         cohorts=tuple(opened for opened in opened_cohorts if client in opened.cohort.holders),
-        leaves=tuple(opened.cohort.leaf(opened.salt) for opened in opened_cohorts),
+        leaves=leaves,
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=used[np.argsort(slot_of_row[used])],
         unlabelled=np.flatnonzero(slot_of_row == _UNLABELLED),

@@ -15,6 +15,7 @@ from fenchel_server.algorithms.hyfdca.round import MEASURED_ALONE
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
+from support.halves import forged
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation
 from support.listed import numbers_in
 from support.problems import problem
@@ -303,6 +304,23 @@ def test_overlapping_features_count_once_with_the_first_rule() -> None:
     run = Simulation.of([left, wider], settings(case, stop={"gap": 1e-4, "rounds": 400}), overlap=OverlapRule.FIRST)
     assert run.run().outcome is Outcome.CONVERGED
     assert abs(case.primal(run.weights(case.data.features)) - case.optimum) <= 1e-4
+
+
+def test_with_unit_row_norms_nobody_is_told_norms_and_a_server_that_sends_them_is_refused() -> None:
+    run = simulation(problem(**CASE), stop={"gap": None}, certificate_every=0, row_norm="unit")
+    run.round()
+    bodies = [body for _, phase, _, body, _ in run.messages if phase == "local_dual"]
+    assert len(bodies) == 4
+    assert not any(hyfdca_pb2.HyfdcaDualTask.FromString(body).HasField("norms") for body in bodies)
+    measured = simulation(problem(**CASE), stop={"gap": None}, certificate_every=0)
+    measured.round()
+    told = next(body for _, phase, _, body, _ in measured.messages if phase == "local_dual")
+    norms = hyfdca_pb2.HyfdcaDualTask.FromString(told).norms
+    run.forging[2, "local_dual", FIRST] = forged(
+        hyfdca_pb2.HyfdcaDualTask, lambda message: message.norms.CopyFrom(norms)
+    )
+    with pytest.raises(InvalidInput, match="norms: the steps of this run do not use them"):
+        run.round()
 
 
 @pytest.mark.parametrize("row_norm", ["measured", "unit"])

@@ -81,13 +81,13 @@ class Costs:
     def _in_one_process(self, work: Work, setting: SettingPlan, algorithm: str) -> Unit:
         def measure() -> list[Row]:
             began = time.monotonic()
-            cost, sample, steps = _measured(work, setting, algorithm)
+            cost, sample, steps = round_cost(work, setting, algorithm)
             took_s = time.monotonic() - began
             return [
                 _row(setting, algorithm, steps, ONE_PROCESS, latency_s)
                 | _figures(cost, latency_s)
                 | {"share": sample.share, "parties_run": len(sample.shards), "took_s": took_s}
-                | {"rounds_run": work.experiment.rounds, "wire_s": cost.trips * latency_s, "wait_s": 0.0}
+                | {"rounds_run": cost_rounds(work), "wire_s": cost.trips * latency_s, "wait_s": 0.0}
                 for latency_s in PROFILES_S.values()
             ]
 
@@ -181,14 +181,19 @@ def sample_of(work: Work, setting: SettingPlan) -> Sample:
     return Sample(problem, problem.shards(setting, seed=0), 1.0, 1.0)
 
 
-def _measured(work: Work, setting: SettingPlan, algorithm: str) -> tuple[RoundCost, Sample, int | None]:
+def cost_rounds(work: Work) -> int:
+    """The rounds of a measurement of costs: the option `cost_rounds`, or the rounds of the experiment."""
+    return int(work.experiment.options.get("cost_rounds", work.experiment.rounds))
+
+
+def round_cost(work: Work, setting: SettingPlan, algorithm: str) -> tuple[RoundCost, Sample, int | None]:
     """The mean cost of a round, after a first round that is not counted, and the steps of a party."""
     sample = sample_of(work, setting)
     whole = len(work.problem.training.y)
     values = settings_of(algorithm, setting, sample.problem, samples=whole)
     federation = metered(algorithm, sample.shards, sample.problem, parsed_settings(algorithm, values, seed=0))
     federation.metered_round()
-    costs = [federation.metered_round(sample.share) for _ in range(work.experiment.rounds)]
+    costs = [federation.metered_round(sample.share) for _ in range(cost_rounds(work))]
     mean = RoundCost.mean(costs)
     return replace(mean, server_s=mean.server_s * sample.server_factor), sample, tuned_steps(algorithm, setting, whole)
 

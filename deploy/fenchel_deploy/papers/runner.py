@@ -8,12 +8,13 @@ from typing import Final
 
 from fenchel_deploy.papers.claims import Verdict, judged
 from fenchel_deploy.papers.costs import Costs
+from fenchel_deploy.papers.curves import Curves
 from fenchel_deploy.papers.definitions import Experiment, load_experiment
 from fenchel_deploy.papers.journal import Journal
 from fenchel_deploy.papers.page import page
 from fenchel_deploy.papers.work import Kind, Tell, Work
 
-KINDS: Final[Mapping[str, Kind]] = {"costs": Costs()}
+KINDS: Final[Mapping[str, Kind]] = {"costs": Costs(), "curves": Curves()}
 PAGE: Final = "page.md"
 
 
