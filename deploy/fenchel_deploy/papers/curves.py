@@ -51,8 +51,8 @@ class Curves:
     """
 
     columns = (
-        "setting", "algorithm", "seed", "point", "round", "relative_loss", "accuracy", "seconds_0", "seconds_257",
-        "seconds_800", "round_s", "trips", "took_s",
+        "setting", "algorithm", "seed", "point", "round", "relative_loss", "zero_loss", "accuracy", "seconds_0",
+        "seconds_257", "seconds_800", "round_s", "trips", "took_s",
     )  # fmt: skip
 
     def units(self, work: Work) -> list[Unit]:
@@ -78,6 +78,7 @@ class Curves:
             common: dict[str, Cell] = {
                 "setting": setting.label, "algorithm": algorithm, "seed": seed, "trips": cost.trips,
                 "round_s": work_s, "took_s": took_s,
+                "zero_loss": work.problem.relative_loss(np.zeros(len(work.problem.training.features))),
             }  # fmt: skip
             found = [_row(common, CURVE, point, seconds) for point in points]
             found.append(_row(common, EQUAL_ROUNDS, _summary(points, rounds), seconds))

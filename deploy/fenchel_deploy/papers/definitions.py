@@ -38,6 +38,8 @@ class ProblemPlan(Section):
         The share of the samples that never train.
     rows
         At most so many samples are used, drawn at random.
+    positive
+        Of ten digits the one that stands against the others.
     """
 
     dataset: str
@@ -48,6 +50,7 @@ class ProblemPlan(Section):
     bias: float = 0.0
     validation: float = Field(ge=0.0, lt=1.0)
     rows: PositiveInt | None = None
+    positive: Annotated[int, Field(ge=0, le=9)] = 3
 
 
 class SettingPlan(Section):
@@ -105,10 +108,10 @@ class ClaimPlan(Section):
 
 
 class TakesPlan(Section):
-    """How long an experiment takes, and how this is known."""
+    """How long an experiment takes, and how this is known; None if nobody has measured it."""
 
     quick_s: PositiveInt
-    full_s: PositiveInt
+    full_s: PositiveInt | None = None
     known: str
 
 
@@ -121,7 +124,7 @@ class Experiment(Section):
     kind: Literal["costs", "curves", "certified", "optima", "selection"]
     about: str
     problem: ProblemPlan
-    settings: Annotated[tuple[SettingPlan, ...], Field(strict=False)]
+    settings: Annotated[tuple[SettingPlan, ...], Field(strict=False)] = ()
     algorithms: Annotated[tuple[str, ...], Field(strict=False)] = ()
     seeds: Annotated[tuple[int, ...], Field(strict=False)] = (0,)
     rounds: PositiveInt = 1

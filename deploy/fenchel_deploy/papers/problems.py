@@ -5,7 +5,7 @@
     covtype          columns scaled to [0, 1]; cover type 2 against the rest
     news20_rebuilt   rows of length 1, as they are
 
-The HyFDCA paper does not say how the ten digits become two classes; `POSITIVE_DIGIT` is our reading.
+The HyFDCA paper does not say how the ten digits become two classes; one against the others is our reading.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,6 @@ from fenchel_server.cohorts import OverlapRule
 
 Array = NDArray[np.float64]
 
-POSITIVE_DIGIT: Final = 3
 BIAS: Final = "bias"
 SPLIT_STREAM: Final = 7
 
@@ -79,7 +78,7 @@ def load_problem(plan: ProblemPlan, folder: Path | None) -> Problem:
     """The problem of a plan, with the data set that stands in if no folder has the one that the plan names."""
     there = folder is not None and (folder / f"{plan.dataset}.npz").is_file()
     name = plan.dataset if there else plan.stands_in
-    X, positive = _digits() if name == "digits" else _collected(name, folder)
+    X, positive = _digits(plan) if name == "digits" else _collected(name, plan, folder)
     if plan.bias:
         X = _with_column(X, plan.bias)
     order = np.random.default_rng(SPLIT_STREAM).permutation(len(positive))[: plan.rows]
@@ -103,21 +102,21 @@ def _with_column(X: Matrix, value: float) -> Matrix:
     return np.hstack([X, column])
 
 
-def _digits() -> tuple[Matrix, NDArray[np.bool_]]:
+def _digits(plan: ProblemPlan) -> tuple[Matrix, NDArray[np.bool_]]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    return bunch.data / 16.0, bunch.target == POSITIVE_DIGIT
+    return bunch.data / 16.0, bunch.target == plan.positive
 
 
-def _collected(name: str, folder: Path | None) -> tuple[Matrix, NDArray[np.bool_]]:
+def _collected(name: str, plan: ProblemPlan, folder: Path | None) -> tuple[Matrix, NDArray[np.bool_]]:
     if folder is None:
         raise InvalidInput(f"{name}: needs {name}.npz; name the folder that has it with --data")
     archive = load_arrays(folder / f"{name}.npz")
     if name == "mnist":
         images = np.concatenate([archive["x_train"], archive["x_test"]]).astype(np.float64)
         digits = np.concatenate([archive["y_train"], archive["y_test"]])
-        return images.reshape(len(images), -1) / 255.0, digits == POSITIVE_DIGIT
+        return images.reshape(len(images), -1) / 255.0, digits == plan.positive
     if name == "covtype":
         raw = archive["X"].astype(np.float64)
         low, high = raw.min(axis=0), raw.max(axis=0)

@@ -1,20 +1,30 @@
 """Carries out an experiment: measures what the folder does not have yet, then writes the page and the figures."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from fenchel_deploy.papers.certified import Certified
 from fenchel_deploy.papers.claims import Verdict, judged
 from fenchel_deploy.papers.costs import Costs
 from fenchel_deploy.papers.curves import Curves
 from fenchel_deploy.papers.definitions import Experiment, load_experiment
 from fenchel_deploy.papers.journal import Journal
+from fenchel_deploy.papers.optima import Optima
 from fenchel_deploy.papers.page import page
+from fenchel_deploy.papers.selection import Selection
 from fenchel_deploy.papers.work import Kind, Tell, Work
 
-KINDS: Final[Mapping[str, Kind]] = {"costs": Costs(), "curves": Curves()}
+KINDS: Final[Mapping[str, Kind]] = {
+    "costs": Costs(),
+    "curves": Curves(),
+    "certified": Certified(),
+    "optima": Optima(),
+    "selection": Selection(),
+}
 PAGE: Final = "page.md"
 
 
@@ -44,8 +54,11 @@ def run_experiment(name: str, *, quick: bool, data: Path | None, out: Path, tell
     todo = [unit for unit in units if unit.key not in done]
     if len(todo) < len(units):
         tell(f"{len(units) - len(todo)} of {len(units)} measurements are in {journal.path} already")
-    for number, unit in enumerate(todo, 1):
-        tell(f"{number} of {len(todo)}: {unit.key}")
+    began = time.monotonic()
+    for number, unit in enumerate(todo):
+        mean_s = (time.monotonic() - began) / max(number, 1)
+        left = f" (about {_duration(mean_s * (len(todo) - number))} left, if the rest is like this)" if number else ""
+        tell(f"{number + 1} of {len(todo)}: {unit.key}{left}")
         journal.append(unit.key, unit.measure())
     as_printed = not quick and not work.problem.stands_in
     verdicts = judged(experiment.claims, journal.rows(), as_printed=as_printed)
@@ -68,10 +81,15 @@ def _write_page(work: Work, journal: Journal, kind: Kind, verdicts: Sequence[Ver
 def expected(experiment: Experiment, *, quick: bool) -> str:
     """How long a form takes, and how this is known."""
     seconds = experiment.takes.quick_s if quick else experiment.takes.full_s
-    shown = (
-        f"{seconds} s" if seconds < 300 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-    )
-    return f"the {'quick' if quick else 'full'} form takes about {shown} ({experiment.takes.known})"
+    if seconds is None:
+        return "nobody has measured how long the full form takes; the first measurements will tell"
+    return f"the {'quick' if quick else 'full'} form takes about {_duration(seconds)} ({experiment.takes.known})"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 300.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
 
 
 def _plan(work: Work, *, quick: bool) -> Mapping[str, object]:

@@ -147,6 +147,11 @@ class SimulatedAveraging:
         self._round_id = 0
 
     def round(self) -> None:
+        # Steps that are too long end in infinite weights: the run has diverged, as its loss then says.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._round()
+
+    def _round(self) -> None:
         self._round_id += 1
         round_id, settings = RoundId(self._round_id), self._settings
         chosen = active_of(settings, self._names, round_id)
