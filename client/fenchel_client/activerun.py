@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.clienthalf import client_half
+from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher
@@ -38,7 +39,7 @@ class ActiveRun:
     participant
         The client half of the run's algorithm, with the records of the run.
     pool
-        Nonces made ahead of time; None in a run in clear.
+        Nonces made ahead of time; None in a run in clear, and where a cluster makes them.
     """
 
     run: RunId
@@ -68,11 +69,12 @@ class ActiveRun:
         releases: bool,
         stopwatch: Stopwatch,
         attempt: int = 0,
+        cluster: Cluster | None = None,
     ) -> "ActiveRun":
         """The run with a new client half; `Refusal` if the record has no key, or the data do not fit the algorithm.
 
         `table` has the party's own features, `layout` is the layout of the record, as `client_layout_of` gives it, and
-        `attempt` is that of the set-up, while it is under way.
+        `attempt` is that of the set-up, while it is under way. Workers of `cluster` encrypt and decrypt.
         """
         config = kept.config
         if kept.secrets is None:
@@ -82,7 +84,7 @@ class ActiveRun:
         settings = config.algorithm_settings().model_copy(update={"seed": seed})
         layout = layout.in_columns(columns_by_pseudonym(table.features, tag_secret=tag_secret, run=run))
         prepared = table_of_run(table, settings.label_rules, scaling=kept.scaling, labels=kept.labels)
-        untimed, key, pool = run_cipher(run, kept, kept.secrets, layout)
+        untimed, key, pool = run_cipher(run, kept, kept.secrets, layout, cluster)
         cipher = TimedCipher(untimed, stopwatch)
         try:
             noise = config.release_noise(layout.sample_count) if releases else None

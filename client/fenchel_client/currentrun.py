@@ -16,6 +16,7 @@ from fenchel_client.activerun import ActiveRun
 from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
+from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.firstresults import LearntMoments, with_lengths
 from fenchel_client.layoutnotes import layout_notes
@@ -49,12 +50,21 @@ class CurrentRun:
         The run at work; None before the first one, and after one that ended, was locked or lost its key.
     """
 
-    def __init__(self, table: PartyTable, records: RunRecords, *, stopwatch: Stopwatch, consent: Consent) -> None:
+    def __init__(
+        self,
+        table: PartyTable,
+        records: RunRecords,
+        *,
+        stopwatch: Stopwatch,
+        consent: Consent,
+        cluster: Cluster | None = None,
+    ) -> None:
         self.active: ActiveRun | None = None
         self._table = table
         self._records = records
         self._stopwatch = stopwatch
         self._consent = consent
+        self._cluster = cluster
 
     def begin(
         self,
@@ -225,6 +235,7 @@ class CurrentRun:
             releases=kit.roster.release_model_to_server,
             stopwatch=self._stopwatch,
             attempt=attempt,
+            cluster=self._cluster,
         )
 
     def _not_usable(self, active: ActiveRun, error: Exception) -> Refusal:

@@ -12,6 +12,7 @@ from typing import Final
 
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
+from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.firstresults import FirstResults
@@ -51,7 +52,7 @@ class Party:
 
     The constructor copies the shard's matrix. A caller that then drops the shard has the matrix in memory once.
     `newer` is called when a set-up begins, and gives the shard for this and later runs if the party's data have
-    changed; `Refusal` if they cannot be used.
+    changed; `Refusal` if they cannot be used. The workers of `cluster` encrypt and decrypt; without one, this process.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class Party:
         state: Path,
         consent: Consent | None = None,
         newer: Callable[[], Shard | None] = lambda: None,
+        cluster: Cluster | None = None,
     ) -> None:
         self._live_kit = LiveKit.of(kit)
         self._kit = self._live_kit.look()
         self._table = arrange(shard)
         self._newer = newer
+        self._cluster = cluster
         self._records = RunRecords(StateFolder(state), party=self._kit.client_id)
         self._consent = consent or Consent()
         self._stopwatch = Stopwatch()
@@ -199,7 +202,9 @@ class Party:
             self._current = self._without_run()
 
     def _without_run(self) -> CurrentRun:
-        return CurrentRun(self._table, self._records, stopwatch=self._stopwatch, consent=self._consent)
+        return CurrentRun(
+            self._table, self._records, stopwatch=self._stopwatch, consent=self._consent, cluster=self._cluster
+        )
 
     def _begin(self, setup: SetupClient, task: Task) -> bytes:
         """Makes the run active; returns the algorithm's preparation and the marks of labels with other holders."""

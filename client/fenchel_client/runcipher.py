@@ -2,6 +2,7 @@
 
 import logging
 
+from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.groupkeys import mask_keys
@@ -20,9 +21,12 @@ log = logging.getLogger(__name__)
 
 
 def run_cipher(
-    run: RunId, kept: PartyRun, secrets: RunSecrets, layout: ClientLayout
+    run: RunId, kept: PartyRun, secrets: RunSecrets, layout: ClientLayout, cluster: Cluster | None = None
 ) -> tuple[Cipher, RunKey, ObfuscatorPool | None]:
-    """The cipher, key and nonces of a run. The terms alone say how it is encrypted, never the absence of a key."""
+    """The cipher, key and nonces of a run. The terms alone say how it is encrypted, never the absence of a key.
+
+    With a cluster, its workers encrypt and decrypt, and no nonces are made here ahead of time.
+    """
     config = kept.config
     if not config.privacy.encrypts_samples:
         return PlainCipher(config.key.bits), RunKey.in_clear(config.key.bits), None
@@ -41,5 +45,8 @@ def run_cipher(
     # half of a round's nonces.
     a_round = settings.family.ciphertexts(settings, layout)
     pool = ObfuscatorPool(private, capacity=a_round)
+    if cluster is not None:
+        cipher = PaillierCipher(private, pool, tags, workers=cluster.workers(private))
+        return cipher, RunKey.of(private.public_key), None
     cipher = PaillierCipher(private, pool, tags, nonces_meanwhile=a_round // 2)
     return cipher, RunKey.of(private.public_key), pool

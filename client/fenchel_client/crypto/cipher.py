@@ -8,6 +8,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from fenchel_client.crypto.blocks import Workers, encrypted
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.keys import PrivateKey
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
@@ -31,6 +32,8 @@ class PaillierCipher:
     ----------
     nonces_meanwhile
         During a decryption, whose threads leave the interpreter to others, the pool fills up to so many nonces.
+    workers
+        Where long vectors are encrypted and decrypted; None for this process itself, with all usable cores.
     """
 
     key: PrivateKey
@@ -38,6 +41,7 @@ class PaillierCipher:
     tags: BlockTags
     threads: int | None = None
     nonces_meanwhile: int = 0
+    workers: Workers | None = None
 
     @property
     def slots(self) -> int:
@@ -69,12 +73,9 @@ class PaillierCipher:
         layout = slot_layout(vector_format, public.bits)
         grid = layout.grid(vector_format.quantise(values))
         plaintexts = layout.pack(grid, self.tags.made(grid, origin, places))
-        n, n_squared = public.n, public.n_squared
-        numbers = []
-        for m, nonce in zip(plaintexts, self.pool.take(len(plaintexts)), strict=True):
-            # (1 + m·n)·ρ ≡ ρ + n·(m·ρ mod n)  (mod n²): a product modulo n instead of one modulo n².
-            number = nonce.residue + n * (m * nonce.residue_mod_n % n)
-            numbers.append(number if number < n_squared else number - n_squared)
+        numbers = self.workers.encrypt(plaintexts) if self.workers else None
+        if numbers is None:
+            numbers = encrypted(public, plaintexts, self.pool.take(len(plaintexts)))
         ciphertexts = concatenate(numbers, public.ciphertext_bytes)
         return EncryptedVector(public, vector_format, int(values.size), 1, ciphertexts)
 
@@ -101,8 +102,10 @@ class PaillierCipher:
                 f"this party has {self.key.public_key.short_fingerprint}"
             )
         numbers = split(vector.ciphertexts, vector.key.ciphertext_bytes)
-        with self.pool.idle(self.nonces_meanwhile) if self.nonces_meanwhile else nullcontext():
-            plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
+        plaintexts = self.workers.decrypt(numbers) if self.workers else None
+        if plaintexts is None:
+            with self.pool.idle(self.nonces_meanwhile) if self.nonces_meanwhile else nullcontext():
+                plaintexts = self.key.raw_decrypt(numbers, threads=self.threads)
         return self.checked(vector, plaintexts, self.tags.expected(origins, places))
 
     def checked(

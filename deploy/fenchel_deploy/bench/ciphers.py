@@ -6,7 +6,8 @@ layouts, labels) and the last phase, in which the parties get the model:
     seconds, bytes    of the records of all rounds, the one that certifies the last model included; seconds by the kinds
                       of the server's round ledger
     cpu_seconds       of all threads and children of the parties and of the server, from the first task of the first
-                      round to the first task of the last phase; nonces that are made in that time are included
+                      round to the first task of the last phase; nonces that are made in that time are included, and
+                      workers of a cluster are not
     setup_seconds     from the start of the processes to the first task of the first round
     peak_memory_mib   the most that each process had in memory by the end of the rounds, set-up included
 
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from fenchel_client.workers import LOCAL
 from fenchel_common import defaults
 from fenchel_common.errors import InvalidInput
 from fenchel_common.privacy import Privacy
@@ -48,6 +50,7 @@ CIPHERS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """For each cipher the options of the demonstration in which it differs from the others."""
 THIS: Final = "this"
+PAILLIER: Final = "paillier"
 CHECK_S: Final = 60.0
 READS_RUN: Final = (
     "import sys, pathlib, fenchel_common.runconfig as c; c.RunConfig.from_toml(pathlib.Path(sys.argv[1]))"
@@ -109,13 +112,16 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A cipher of an installation."""
+    """A cipher of an installation, and the workers that encrypt and decrypt."""
 
     cipher: str
     installation: Installation = Installation()
+    workers: str = LOCAL
 
     @property
     def label(self) -> str:
+        if self.workers != LOCAL:
+            return f"{self.cipher} on {self.workers}"
         return self.cipher if self.installation.name == THIS else f"{self.cipher} of {self.installation.name}"
 
 
@@ -128,6 +134,8 @@ class CipherBench:
     repeats: int = 1
     wan: Wan = NEAR
     against: Installation | None = None
+    workers: Sequence[str] = (LOCAL,)
+    """Where Paillier's work is done, as `--workers` of `fenchel client`; the other ciphers have no work for workers."""
 
     def run(self, tell: Tell) -> list[Row]:
         """Measures, and returns one row for each cipher and installation. `tell` gets a line for each run."""
@@ -145,7 +153,8 @@ class CipherBench:
         """The ciphers of this installation and, beside each, the same of the other one if that knows it."""
         subjects = []
         for cipher in self.ciphers:
-            subjects.append(Subject(cipher))
+            places = self.workers if cipher.startswith(PAILLIER) else (LOCAL,)
+            subjects += [Subject(cipher, workers=place) for place in places]
             if self.against is not None:
                 if self.against.knows(self.config(cipher)):
                     subjects.append(Subject(cipher, self.against))
@@ -171,6 +180,7 @@ class CipherBench:
                 Path(scratch),
                 demonstration.shards,
                 self.config(subject.cipher),
+                client_options=[] if subject.workers == LOCAL else ["--workers", subject.workers],
                 python=subject.installation.python,
                 wan=self.wan,
             )
@@ -186,12 +196,17 @@ class CipherBench:
 
     def _row(self, subject: Subject, found: Mapping[Subject, Sequence[Measured]]) -> Row:
         runs = found[subject]
-        row = {"cipher": subject.cipher, "commit": subject.installation.name, **summary(runs)}
-        row["ratio_to_plain"] = ratios(runs, found.get(replace(subject, cipher=PLAIN)))
+        row = {
+            "cipher": subject.cipher,
+            "workers": subject.workers,
+            "commit": subject.installation.name,
+            **summary(runs),
+        }
+        row["ratio_to_plain"] = ratios(runs, found.get(replace(subject, cipher=PLAIN, workers=LOCAL)))
         if self.against is not None:
             row["ratio_to_against"] = {
                 "plain": ratios(runs, found.get(Subject(PLAIN, self.against))),
-                "same_cipher": ratios(runs, found.get(replace(subject, installation=self.against))),
+                "same_cipher": ratios(runs, found.get(replace(subject, installation=self.against, workers=LOCAL))),
             }
         return row
 

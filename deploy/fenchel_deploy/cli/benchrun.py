@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fenchel_client.workers import LOCAL
 from fenchel_common import defaults
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.bench.ciphers import CIPHERS, THIS, CipherBench, Installation, one_model
@@ -61,6 +62,13 @@ def bench_run(
     seed: SeedOption = defaults.SEED,
     key_bits: KeyBitsOption = defaults.DEMO_KEY_BITS,
     repeats: Annotated[int, typer.Option(min=1, max=99, help="Runs with each cipher; medians are shown.")] = 1,
+    workers: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: where Paillier's long vectors are encrypted and decrypted, as `--workers` of "
+            "`fenchel client`, such as local,ray. CPU seconds leave the workers of a cluster out."
+        ),
+    ] = LOCAL,
     wan: WanOption = "none",
     bandwidth: BandwidthOption = None,
     against: Annotated[
@@ -103,7 +111,7 @@ def bench_run(
     console = PlainConsole(stderr=True, soft_wrap=True)
     table = load_collected(dataset, data, rows=rows, seed=seed)
     demonstration = Demonstration.of(table, options)
-    bench = CipherBench(demonstration, chosen, repeats=repeats, wan=network, against=other)
+    bench = CipherBench(demonstration, chosen, repeats=repeats, wan=network, against=other, workers=words(workers))
     parties = len(demonstration.shards)
     console.print(f"{table.name}, {len(table.y)} rows, {parties} parties, lambda {lambda_:g}, {key_bits}-bit keys")
     # The processes of a run are ended before this one ends.
@@ -184,6 +192,8 @@ def _comparison(rows: Sequence[Row]) -> Table:
 
 
 def _name(row: Row) -> str:
+    if row["workers"] != LOCAL:
+        return f"{row['cipher']}, {row['workers']}"
     return row["cipher"] if row["commit"] == THIS else f"{row['cipher']}, {row['commit']}"
 
 

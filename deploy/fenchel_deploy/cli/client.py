@@ -14,6 +14,7 @@ from fenchel_client.memory import share_one_heap
 from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.transport.dial import GrpcDial
+from fenchel_client.workers import LOCAL, cluster_at
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.privacy import CIPHERS
 from fenchel_deploy.cli.choices import parse_choice
@@ -61,6 +62,13 @@ def client(
             help="Take part only in runs with this cipher; repeatable. Without it: paillier and masks.",
         ),
     ] = None,
+    workers: Annotated[
+        str,
+        typer.Option(
+            help="Where long vectors are encrypted and decrypted: `local`, the cores of this machine; `ray`, the Ray "
+            "cluster of which it is a node; or HOST:PORT of the head of that cluster."
+        ),
+    ] = LOCAL,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     until_input_ends: UntilInputEndsOption = False,
     metrics: MetricsOption = None,
@@ -82,7 +90,7 @@ def client(
     consent = Consent(approved_roster=approve_roster, accepts=accepts, ciphers=ciphers)
     check_party(loaded, shard, consent, data=data)
     kit_in_use = LiveKit(loaded)
-    party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer)
+    party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer, cluster=cluster_at(workers))
     progress = Progress(state, lambda: party.last_gap)
     del shard  # The party has its own copy of the matrix, and the two can be large.
     with (

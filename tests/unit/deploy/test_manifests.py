@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from fenchel_client.consent import concessions_of
+from fenchel_client.workers.nodesecret import VARIABLE
 from fenchel_common.identity.kit import KIT_FILES
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli import app, load_verbs
@@ -181,6 +182,23 @@ def test_the_kit_can_come_from_a_store_of_secrets(overlays: Path, tmp_path: Path
     (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
     assert secret["secretName"] == manifests["ExternalSecret"]["spec"]["target"]["name"]
     assert manifests["ExternalSecret"]["metadata"]["namespace"] == manifests["StatefulSet"]["metadata"]["namespace"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_pods_of_the_example_of_a_worker_pool_meet_the_schemas_and_the_strict_standard(version: str) -> None:
+    """The resource is KubeRay's own, but its pods are those of Kubernetes."""
+    cluster, policy = yaml.safe_load_all((KUBERNETES / "client" / "ray-cluster.yaml").read_text())
+    kubernetes_validate.validate(policy, version, strict=True)
+    groups = [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+    for group in groups:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "node"}, "spec": group["template"]["spec"]}
+        kubernetes_validate.validate(pod, version, strict=True)
+        (ray,) = pod["spec"]["containers"]
+        named = {one["name"]: one["value"] for one in ray["env"]}
+        assert named["RAY_USE_TLS"] == "1"
+        assert VARIABLE in named
+        assert pod["spec"]["securityContext"]["runAsNonRoot"]
+        assert ray["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
 def test_an_operator_can_pin_the_base_image_of_every_stage() -> None:

@@ -1,0 +1,85 @@
+"""A run whose parties encrypt and decrypt on a real Ray cluster of two nodes, one of whose workers is killed."""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fenchel_client.workers.nodesecret import VARIABLE
+from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.local import LocalFederation
+from support.tables import named_shards, small_dataset
+
+pytest.importorskip("ray", reason="the extra fenchel[ray] is not installed")
+
+PROGRAM = Path(__file__).resolve().parents[1] / "support" / "ray_cluster.py"
+# Vectors of fewer than 64 blocks of 30 values are not worth the way to a worker.
+DATASET = small_dataset(2400, 4)
+SHARDS = named_shards(DATASET, grid=(1, 2))
+CONFIG = RunConfig.from_mapping(
+    {
+        "name": "ray",
+        "settings": {"lambda": 0.05, "local": "corrective"},
+        "key": {"bits": 2048},
+        "alignment": "hmac",
+        "round": {"quorum": 1.0},
+        "stop": {"rounds": 3, "gap": 1e-12},
+    }
+)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, psutil.Process]]:
+    """The address of a cluster whose nodes have a secret, and its process."""
+    secret = tmp_path / "node.secret"
+    secret.touch(mode=0o600)
+    secret.write_bytes(secrets.token_bytes(32))
+    monkeypatch.setenv(VARIABLE, str(secret))
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        address = next(line for line in process.stdout if line.startswith("address ")).split()[1]
+        yield address, psutil.Process(process.pid)
+        process.stdin.close()
+
+
+def kill_a_worker_at_work(cluster: psutil.Process, federation: LocalFederation) -> bool:
+    """Kills the first worker that is seen at work; False if the run was over before."""
+    assert federation.server is not None
+    while federation.server.poll() is None:
+        for process in cluster.children(recursive=True):
+            try:
+                if process.name().startswith("ray::do"):
+                    process.kill()
+                    return True
+            except psutil.NoSuchProcess:
+                continue
+    return False
+
+
+@pytest.mark.alone  # on a busy machine, a node of Ray gives up before it has started
+def test_a_run_on_two_nodes_ends_with_the_same_model_although_a_worker_is_killed(
+    tmp_path: Path, cluster: tuple[str, psutil.Process]
+) -> None:
+    address, process = cluster
+    with LocalFederation(tmp_path / "ray", SHARDS, CONFIG, client_options=["--workers", address]) as federation:
+        assert kill_a_worker_at_work(process, federation)
+        list(federation.events())
+        federation.wait()
+        found = federation.model(DATASET.features)
+        logs = [federation.log(name) for name in SHARDS]
+    assert all("Ray: 2 nodes" in log and "workers failed" not in log for log in logs), logs
+
+    with LocalFederation(tmp_path / "local", SHARDS, CONFIG) as federation:
+        list(federation.events())
+        federation.wait()
+        expected = federation.model(DATASET.features)
+    assert found.tobytes() == expected.tobytes()
