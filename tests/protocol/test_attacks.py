@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fenchel_client.alignment.ecdh import hash_to_curve
+from fenchel_common.crypto.curve import hash_to_curve
 from fenchel_common.errors import FederationFailed, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
@@ -177,15 +177,15 @@ def test_the_server_takes_results_that_are_the_parties_own(bench: Bench) -> None
 
 def test_the_table_has_a_line_for_each_finding_and_unknown_attacks_are_named() -> None:
     told: list[str] = []
-    findings = run_attacks(["dictionary-in-the-ring"], tell=told.append)
-    assert told == ["dictionary-in-the-ring"]
+    findings = run_attacks(["dictionary-in-passing"], tell=told.append)
+    assert told == ["dictionary-in-passing"]
     assert findings[0].keys() == {
         "attack", "who", "level", "setting", "succeeds", "score", "measure", "claim", "note", "unchecked"
     }  # fmt: skip
     table = markdown(findings).splitlines()
     assert len(table) == 2 + len(findings)
     assert table[2].startswith(
-        "| dictionary-in-the-ring | party | ecdh | exact matches |  | fails 0.00: 60 elements tried"
+        "| dictionary-in-passing | party | blinders | exact matches |  | fails 0.00: 60 elements tried"
     )
     with pytest.raises(InvalidInput, match="attack: 'nothing' is unknown; use one of rows-from-iterates"):
         run_attacks(["nothing"])
