@@ -7,6 +7,7 @@ authority and roster, and relayed lists by their tags.
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -224,19 +225,18 @@ class SetupClient:
             )
         self._agree_on_pairs(introduced, config)
         public_key = public_key_of(self.secrets, config)
+        wrapped_for = partial(
+            wrap,
+            secrets_to_bytes(self.secrets),
+            signer_key=self.kit.private_key(),
+            signer_cert=self.kit.certificate,
+            roster_fingerprint=roster.fingerprint(),
+            run=self.run,
+            terms=config.digest(),
+            introductions=introductions,
+        )
         sealed = {
-            party: wrapped_key_to_bytes(
-                wrap(
-                    secrets_to_bytes(self.secrets),
-                    recipient=introduction,
-                    signer_key=self.kit.private_key(),
-                    signer_cert=self.kit.certificate,
-                    roster_fingerprint=roster.fingerprint(),
-                    run=self.run,
-                    terms=config.digest(),
-                    introductions=introductions,
-                )
-            )
+            party: wrapped_key_to_bytes(wrapped_for(recipient=introduction))
             for party, introduction in introduced.items()
             if party != self.kit.name
         }

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Self
 
@@ -160,7 +160,8 @@ class Roster:
 
     def to_bytes(self) -> bytes:
         """The canonical JSON form: sorted keys, no spaces, ASCII, one way to write each roster."""
-        content = {"format": ROSTER_FORMAT, **asdict(self), "not_after": self.not_after.strftime(_TIME)}
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content |= {"format": ROSTER_FORMAT, "not_after": self.not_after.strftime(_TIME)}
         # Rosters of before there were blinding parties mark none.
         content["parties"] = [
             {key: value for key, value in asdict(party).items() if key != "blinder" or value} for party in self.parties
