@@ -41,6 +41,7 @@ from fenchel_common.setup import (
     ModelPart,
     MomentSums,
     PartyRun,
+    PartySetUp,
     RunSecrets,
     Spent,
 )
@@ -193,6 +194,10 @@ def setup_decoders() -> list[Decoder]:
     figures = ScoreFigures(40, auc=0.875, auc_error=0.01, calibration=(CalibrationRow(12, 0.25, 0.5),))
     introductions = tuple(_introduction(kits[name]) for name in ("north", "south"))
     take = KeyTake(public, b"sealed", introductions)
+    pairs = {ClientId("north"): bytes(range(32))}
+    under_way = PartySetUp(
+        RunId("run-1"), config, 2, bytes(32), take.introductions[0], masked, bytes(32), pairs, (bytes(32), bytes(32))
+    )
     return [
         of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
         of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(introductions[0])),
@@ -212,6 +217,7 @@ def setup_decoders() -> list[Decoder]:
                 for kept in (secrets, masked)
             ),
         ),
+        of_bytes(setup_pb2.PartySetup, setup.party_setup_from_bytes, setup.party_setup_to_bytes(under_way)),
         of_bytes(
             setup_pb2.ModelPart,
             setup.model_part_from_bytes,
