@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from fenchel_common.algorithms.averaging.afl import AflSettings
+from fenchel_common.algorithms.averaging.apda import ApdaSettings
 from fenchel_common.algorithms.averaging.deltafl import DeltaflSettings
 from fenchel_common.algorithms.averaging.drfa import DrfaSettings
 from fenchel_common.algorithms.averaging.dualfl import DualflSettings
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
+from fenchel_common.algorithms.averaging.feddr import FeddrSettings
+from fenchel_common.algorithms.averaging.feddualavg import FeddualavgSettings
 from fenchel_common.algorithms.averaging.feddyn import FeddynSettings
 from fenchel_common.algorithms.averaging.fedpd import FedpdSettings
 from fenchel_common.algorithms.averaging.fedprox import FedproxSettings
@@ -35,6 +38,9 @@ _BUILT_IN: Final[Mapping[str, AlgorithmEntry]] = {
     "fedpd": AlgorithmEntry(FedpdSettings),
     "5gcs": AlgorithmEntry(FivegcsSettings),
     "scaffnew": AlgorithmEntry(ScaffnewSettings),
+    "feddr": AlgorithmEntry(FeddrSettings),
+    "feddualavg": AlgorithmEntry(FeddualavgSettings),
+    "apda": AlgorithmEntry(ApdaSettings),
     "fedsgm": AlgorithmEntry(FedsgmSettings),
     "scaffpd": AlgorithmEntry(ScaffpdSettings),
     "scaffold": AlgorithmEntry(ScaffoldSettings),
