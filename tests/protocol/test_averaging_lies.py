@@ -44,6 +44,9 @@ RECOMPUTED: dict[str, tuple[str, dict[str, object]]] = {
     "scaffold": ("scaffold", {}),
     "fedsgm": ("fedsgm", {}),
     "feddyn": ("feddyn", {}),
+    "feddr": ("feddr", {}),
+    "feddualavg": ("feddualavg", {}),
+    "apda": ("apda", {}),
     "deltafl": ("deltafl", {"alpha": 1.0}),
 }
 

@@ -90,7 +90,7 @@ def test_runs_with_every_cipher_and_in_clear_agree_bit_for_bit() -> None:
     )
     models = []
     for key in keys:
-        run = Averaging.of("feddualavg", SHARDS, {"lambda": LAMBDA}, **key)  # type: ignore[arg-type]
+        run = Averaging.of("feddualavg", SHARDS, {"lambda": LAMBDA}, **key)
         run.run(3)
         models.append(model_of(run))
     assert np.array_equal(models[0], models[1])

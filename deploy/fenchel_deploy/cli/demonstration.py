@@ -85,8 +85,9 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="left" if not heading else "right")
     compared = "relative_error" in report
     best = f"{report['centralized_primal']:.9f}" if compared else "not computed"
-    table.add_row("objective P(w)", f"{report['primal']:.9f}", best)
-    if report.get("constraint") is not None:
+    constrained = report.get("constraint") is not None
+    table.add_row("objective f(w)" if constrained else "objective P(w)", f"{report['primal']:.9f}", best)
+    if constrained:
         best = f"{report['centralized_constraint']:.9f}" if compared else ""
         table.add_row("constraint g(w)", f"{report['constraint']:.9f}", best)
     table.add_row("regularisation λ", f"{report['lambda']:g}", "")
