@@ -46,7 +46,6 @@ RECOMPUTED: dict[str, tuple[str, dict[str, object]]] = {
     "feddyn": ("feddyn", {}),
     "feddr": ("feddr", {}),
     "feddualavg": ("feddualavg", {}),
-    "apda": ("apda", {}),
     "deltafl": ("deltafl", {"alpha": 1.0}),
 }
 
