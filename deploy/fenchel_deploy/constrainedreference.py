@@ -24,6 +24,7 @@ from scipy.sparse import csr_array, vstack
 
 from fenchel_client.algorithms.averaging.constraints import NEYMAN_PEARSON, constrained_problem
 from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
+from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses.weighted import SMALLEST_WEIGHT, Weighted
@@ -32,6 +33,7 @@ from fenchel_deploy.reference import Optimum
 
 Array = NDArray[np.float64]
 
+FEDSGM: Final = "fedsgm"
 TOLERANCE: Final = 1e-4
 LEAST_RIDGE: Final = 1e-8
 """λ in place of a smaller one: the minimiser of f + ν g need not exist without."""
@@ -47,7 +49,10 @@ class ConstrainedProblem:
     parts: tuple[tuple[Matrix, Array], ...]
 
     @classmethod
-    def over(cls, shards: Iterable[Shard], settings: FedsgmSettings) -> Self:
+    def of(cls, settings: AlgorithmSettings, shards: Iterable[Shard]) -> Self | None:
+        """The problem over prepared shards of whole rows; None if the settings are not those of FedSGM."""
+        if not isinstance(settings, FedsgmSettings):
+            return None
         return cls(settings, tuple((shard.X, shard.y) for shard in shards if shard.y is not None))
 
     def objective(self, w: Array) -> float:

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_common import defaults, jsonrecord
 from fenchel_common.algorithms import SETTINGS
-from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_partition
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition, Profile
 from fenchel_common.data.datasets import Dataset, load_dataset
@@ -27,12 +26,11 @@ from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.losses import Fit, Loss
 from fenchel_common.privacy import CipherWord, Privacy
-from fenchel_common.ranges import RangeScale
 from fenchel_common.runconfig import RunConfig, SamplesWord
-from fenchel_deploy.constrainedreference import ConstrainedProblem
+from fenchel_deploy.constrainedreference import FEDSGM, ConstrainedProblem
 from fenchel_deploy.reference import Optimum, Problems
 from fenchel_deploy.running import Event, RunningFederation, Tell
-from fenchel_deploy.tablefolder import label_settings, pooled, read_tables, scale_of
+from fenchel_deploy.tablefolder import label_settings, pooled, read_tables, run_preparation, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
@@ -93,6 +91,10 @@ class DemonstrationOptions:
             raise InvalidConfig(f"algorithm: {self.algorithm!r} is not one of: {', '.join(SETTINGS)}")
         if not self.tables:
             check_partition(self.algorithm, self.partition)
+        elif self.algorithm == FEDSGM:
+            raise InvalidConfig(
+                f"algorithm: {FEDSGM} has no demonstration with tables; use a data set, or start a server"
+            )
         check_loss(self.algorithm, self.loss)
         check_label_settings(self.algorithm, self.parameters)
         if self.split.whole_rows and self.grid[1] > 1:
@@ -111,10 +113,7 @@ class DemonstrationOptions:
     @property
     def preparation(self) -> dict[str, object]:
         """What a run's file says of the samples and features of tables; nothing for a data set."""
-        if not self.tables:
-            return {}
-        extremes = self.features.get("scale") in get_args(RangeScale)
-        return {"features": dict(self.features), "samples": self.samples, "acknowledge_extremes": extremes}
+        return run_preparation(self.features, self.samples) if self.tables else {}
 
     def parsed(self) -> AlgorithmSettings:
         """The algorithm's settings, checked."""
@@ -182,11 +181,8 @@ class Demonstration:
 
     @cached_property
     def constrained(self) -> ConstrainedProblem | None:
-        """The problem of an algorithm that trains under a constraint; None for others, and for tables."""
-        settings = self.options.parsed()
-        if not isinstance(settings, FedsgmSettings) or self.options.tables:
-            return None
-        return ConstrainedProblem.over(self.shards.values(), settings)
+        """The problem of an algorithm that trains under a constraint; None for others."""
+        return ConstrainedProblem.of(self.options.parsed(), self.shards.values())
 
     @cached_property
     def optimum(self) -> Optimum | None:
@@ -194,9 +190,7 @@ class Demonstration:
 
         None under a constraint for which no optimum is computed.
         """
-        if self.constrained is not None:
-            return self.constrained.solved()
-        return None if isinstance(self.options.parsed(), FedsgmSettings) else self.problems.solved()
+        return (self.constrained or self.problems).solved()
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""

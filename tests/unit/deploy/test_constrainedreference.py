@@ -16,11 +16,17 @@ DATA = problem(rows=90, columns=5, loss="logistic", lambda_=0.05).data
 SHARDS = partition(DATA, grid=(3, 1))
 
 
+def over(settings: FedsgmSettings) -> ConstrainedProblem:
+    found = ConstrainedProblem.of(settings, SHARDS)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("lambda_", [0.0, 0.05])
 @pytest.mark.parametrize("label", [-1, 1])
 def test_the_constrained_optimum_is_that_of_a_general_solver(label: int, lambda_: float) -> None:
     settings = FedsgmSettings.parse({"lambda": lambda_, "tolerance": 0.5, "constrained_label": label})
-    whole = ConstrainedProblem.over(SHARDS, settings)
+    whole = over(settings)
     found = whole.solved()
     assert found is not None
     bound = NonlinearConstraint(lambda w: np.array([whole.constraint(w)]), -np.inf, 0.5)
@@ -32,7 +38,7 @@ def test_the_constrained_optimum_is_that_of_a_general_solver(label: int, lambda_
 
 def test_a_constraint_that_does_not_bind_leaves_the_optimum_of_the_objective() -> None:
     settings = FedsgmSettings.parse({"lambda": 0.05, "tolerance": 50.0})
-    whole = ConstrainedProblem.over(SHARDS, settings)
+    whole = over(settings)
     found = whole.solved()
     assert found is not None
     free = minimize(whole.objective, np.zeros(5), options={"gtol": 1e-9})
@@ -42,11 +48,11 @@ def test_a_constraint_that_does_not_bind_leaves_the_optimum_of_the_objective() -
 def test_a_constraint_that_no_model_meets_is_told() -> None:
     settings = FedsgmSettings.parse({"lambda": 1.0, "tolerance": 1e-6})
     with pytest.raises(InvalidInput, match="no model was found with a constraint of at most 1e-06"):
-        ConstrainedProblem.over(SHARDS, settings).solved()
+        over(settings).solved()
 
 
 def test_the_optimum_under_any_other_constraint_is_not_computed() -> None:
-    assert ConstrainedProblem.over(SHARDS, FedsgmSettings.parse({"constraint": "l1_norm"})).solved() is None
+    assert over(FedsgmSettings.parse({"constraint": "l1_norm"})).solved() is None
 
 
 @pytest.mark.parametrize(("algorithm", "loss", "lambda_"), [("fedsgm", "logistic", 0.0), ("hyfdca", "hinge", 0.01)])
