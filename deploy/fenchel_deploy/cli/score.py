@@ -1,6 +1,7 @@
 """`fenchel score`: a party's part of the scores of rows whose columns several parties have."""
 
 import csv
+import io
 import logging
 import signal
 from contextlib import nullcontext
@@ -29,6 +30,7 @@ from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.output import printable
 from fenchel_deploy.cli.partylog import Progress, waits_told
 from fenchel_deploy.logs import Place
+from fenchel_deploy.prediction import scores_csv
 from fenchel_deploy.scoring import scoring_shard
 
 USUAL = ScoringLimits()
@@ -103,15 +105,7 @@ def score(
             f"{end.reason}, and there are no scores: a party refused its part, or was not there; the logs of the "
             "parties say which, and `fenchel runs show` why the run ended"
         )
-    told = list(csv.reader(read_private(found[-1]).decode().splitlines()))[1:]
+    told = list(csv.reader(io.StringIO(read_private(found[-1]).decode(), newline="")))[1:]
     said = predictions(part.record, np.array([float(number) for _, number in told]))
-    names = ["id", "score", *(["probability"] if said.probabilities is not None else []), "predicted"]
-    columns = [
-        [sample for sample, _ in told],
-        said.scores.tolist(),
-        *([said.probabilities.tolist()] if said.probabilities is not None else []),
-        said.labels(),
-    ]
-    lines = [names, *(list(map(str, line)) for line in zip(*columns, strict=True))]
-    write_private(ask, "".join(",".join(line) + "\n" for line in lines).encode())
+    write_private(ask, scores_csv([sample for sample, _ in told], said).encode())
     typer.echo(f"{len(told)} scores are in {ask}")
