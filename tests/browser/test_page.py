@@ -99,7 +99,7 @@ def test_every_number_on_the_page_is_the_one_that_the_report_prints(made_up: tup
     page.goto(f"{address}run/run-64")
     drawn(page)
     # What a busy machine has not read at the first look comes with the next ones.
-    expect(page.get_by_text("have been read so far")).to_have_count(0, timeout=PATIENCE_MS)
+    expect(page.get_by_text("have been read so far")).to_have_count(0)
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     expect(page.locator("details:not(:has(:nth-child(2)))")).to_have_count(0)
     shown = page.evaluate(
@@ -230,14 +230,14 @@ def test_a_real_run_is_watched_from_its_start_to_its_end(new_page: Open, tmp_pat
         gap = page.locator("dl.leading > div:first-child", has_text="duality gap").locator("data")
         gaps = [gap.get_attribute("value")]
         while len(gaps) < 3:
-            expect(gap).not_to_have_attribute("value", str(gaps[-1]), timeout=PATIENCE_MS)
+            expect(gap).not_to_have_attribute("value", str(gaps[-1]))
             gaps.append(gap.get_attribute("value"))
         assert all(float(str(later)) < float(str(earlier)) for earlier, later in pairwise(gaps))
 
         federation.clients[victim].kill()
         federation.clients[victim].wait()
         tile = page.locator(f"[data-party={victim}]")
-        expect(tile).to_have_attribute("data-state", "absent", timeout=PATIENCE_MS)
+        expect(tile).to_have_attribute("data-state", "absent")
         expect(tile).to_contain_text("its connection ended, or gives no sign of life")
         before = page.evaluate("document.querySelector('[data-chart=gap] .drawing').data[0].y")
         page.reload()

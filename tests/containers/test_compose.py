@@ -6,6 +6,7 @@ import secrets
 import signal
 import ssl
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -80,7 +81,8 @@ def assert_readable_by_its_owner_alone(project: ComposeProject) -> None:
 
 def assert_page_answers_whoever_has_the_token(project: ComposeProject) -> None:
     container = project.container("dashboard")
-    assert any(b"dashboard at" in line for line in container.logs(stream=True, follow=True))
+    with closing(container.logs(stream=True, follow=True)) as lines:
+        assert any(b"dashboard at" in line for line in lines)
     container.reload()
     (bound,) = container.ports["8440/tcp"]
     assert bound["HostIp"] == "127.0.0.1"

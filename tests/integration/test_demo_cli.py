@@ -82,6 +82,7 @@ def test_a_table_is_for_people_and_a_run_in_clear_is_stamped() -> None:
     assert "PLAINTEXT" in result.stdout
     assert "What the server saw" in result.stdout
     assert "relative error" in result.stdout
+    assert "the model is not kept; with --keep DIR" in result.stdout
 
 
 def test_a_goal_that_is_missed_is_exit_code_1_with_the_figures_and_a_page_shows_the_run() -> None:
