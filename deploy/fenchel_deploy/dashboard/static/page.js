@@ -111,6 +111,7 @@
           const text = JSON.stringify([path, item, item.type === "holdings" ? states : null]);
           if (part.text !== text) { part.text = text; part.update(item, path, states); }
           part.root.classList.toggle("half", HALF.has(item.key));
+          part.root.classList.toggle("wide", item.key === "protection");
           if (holder.children[index] !== part.root) holder.insertBefore(part.root, holder.children[index] || null);
         });
         if (this.root.children[number + 1] !== items.root) this.root.insertBefore(items.root, this.root.children[number + 1] || null);
