@@ -47,7 +47,7 @@ KINDS: Final = (POINT, VERTEX)
 CONJUGATES_FIELD: Final = "conjugates"
 MEAN: Final = "mean"
 WEIGHT_OF_NEWEST: Final = 0.5
-"""The mean model moves by this fraction of the way to the anchor's model in each round."""
+"""The mean model moves by this fraction of the way to the anchor's model whenever points join the combination."""
 
 
 def field_of(kind: str, born: int) -> str:
@@ -174,8 +174,6 @@ class Steps:
     def through(self, state: PartyState, steps: RoundSteps, book: PartialBook) -> PartyState:
         """The state after a round that the party missed; raises `Missing`."""
         state = self.solved(state, steps)
-        if steps.combined:
-            state = averaged(state)
         if steps.born:
             state = self.with_pair(state, steps.id, state.values.get(steps.id), book)
         return replace(state, round_id=steps.id)
@@ -219,7 +217,7 @@ class Steps:
         names = set(memory.entries)
         return replace(
             state,
-            memory=memory,
+            memory=_averaged(memory),
             pairs=open_pairs,
             values={born: one for born, one in state.values.items() if born >= steps.id},
             models={born: one for born, one in state.models.items() if born in open_pairs or born >= steps.id},
@@ -267,18 +265,16 @@ class Steps:
         return found
 
 
-def averaged(state: PartyState) -> PartyState:
-    """The state in which the mean model has moved towards the anchor's."""
-    memory = state.memory
+def _averaged(memory: Memory) -> Memory:
+    """The memory in which the mean model has moved towards the anchor's."""
     anchor, mean, share = memory.anchor, memory.best, WEIGHT_OF_NEWEST
     moved = replace(mean, weights=(1.0 - share) * mean.weights + share * anchor.weights)
     rows = memory.rows([(BEST, 0), (ANCHOR, 0)])
     row = combined_row(memory.gram, rows, np.array([1.0 - share, share]))[0]
-    gram = memory.gram.copy()
-    at = rows[0]
+    gram, at = memory.gram.copy(), rows[0]
     gram[at, :] = gram[:, at] = row[:-1]
     gram[at, at] = row[-1]
-    return replace(state, memory=replace(memory, entries={**memory.entries, (BEST, 0): moved}, gram=gram))
+    return replace(memory, entries={**memory.entries, (BEST, 0): moved}, gram=gram)
 
 
 def gram_numbers(rows: Array, *, features: int) -> Array:

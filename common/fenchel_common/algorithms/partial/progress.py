@@ -74,15 +74,12 @@ class RoundSteps:
     ----------
     solved
         The pairs that were solved, in their order.
-    combined
-        Whether `local_dual` counts.
     born
         Whether the round made a pair.
     """
 
     id: int
     solved: tuple[int, ...] = ()
-    combined: bool = False
     born: bool = False
 
 
@@ -188,9 +185,7 @@ class Progress:
             return progress._shared(self.round.participants)
         if phase == INNER_PRODUCT:
             return progress._multiplied(self.steps, whole=whole)
-        if phase == LOCAL_DUAL:
-            return replace(progress, steps=replace(self.steps, combined=True))
-        return progress._with_pair(self.steps)
+        return progress if phase == LOCAL_DUAL else progress._with_pair(self.steps)
 
     def _shared(self, clients: frozenset[ClientId]) -> "Progress":
         pairs = (

@@ -6,8 +6,8 @@ from fenchel_common.algorithms.corrective.messages import Objectives
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
+from fenchel_common.wire.partial_snapshot import Best
 from fenchel_server.algorithms.certificate import Certificate, Rounding
-from fenchel_server.algorithms.partial.state import Best
 
 
 def certified(

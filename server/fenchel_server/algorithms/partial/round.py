@@ -10,7 +10,8 @@ from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
-from fenchel_server.algorithms.partial.state import PartialState, SumsOfPair, Told
+from fenchel_common.wire.partial_snapshot import PartialState, SumsOfPair
+from fenchel_server.algorithms.partial.state import Told
 from fenchel_server.algorithms.phased import RoundUnderWay, not_there
 
 

@@ -30,6 +30,14 @@ from fenchel_common.records import ROUND
 from fenchel_common.setup import BEFORE_ROUNDS
 from fenchel_common.wire import partial as wire
 from fenchel_common.wire.corrective import model_to_bytes
+from fenchel_common.wire.partial_snapshot import (
+    NOTHING,
+    PartialState,
+    StoredPair,
+    SumsOfPair,
+    snapshot_from_bytes,
+    snapshot_to_bytes,
+)
 from fenchel_common.wire.records import record_from_bytes, server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import Certificate, reached_gap, with_certificate
@@ -43,8 +51,7 @@ from fenchel_server.algorithms.partial.exchange import (
     PartialExchange,
 )
 from fenchel_server.algorithms.partial.round import PartialRound, begin_round
-from fenchel_server.algorithms.partial.snapshot import state_from_bytes, state_to_bytes
-from fenchel_server.algorithms.partial.state import NOTHING, PartialState, StoredPair, SumsOfPair, Told, facts_for
+from fenchel_server.algorithms.partial.state import Told, facts_for, plus, with_products, with_shares
 from fenchel_server.algorithms.phased import ENDED_HERE, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
 from fenchel_server.contract import PhaseRequest, RoundReport
@@ -81,7 +88,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
     ) -> "PartialServer":
         """A server that continues after the round of the snapshot; it tells each client everything again."""
         records, saved = server_state_from_bytes(snapshot)
-        round_id, state = state_from_bytes(saved, key, privacy=settings.privacy)
+        round_id, state = snapshot_from_bytes(saved, key, privacy=settings.privacy)
         server = cls.__new__(cls)
         server._setup(settings, layout, key, round_id, state, records)
         return server
@@ -108,7 +115,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         return model_to_bytes(self._state.released.within(self.layout.feature_index.of(client)))
 
     def _snapshot(self) -> bytes:
-        return state_to_bytes(self._round_id, self._state)
+        return snapshot_to_bytes(self._round_id, self._state)
 
     def _forget(self, clients: frozenset[ClientId]) -> None:
         for client in clients:
@@ -156,7 +163,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         if current.progress.void or not good:
             return self._report(None, VOID if answers.failed else NOBODY, good)
         if phase == CATCH_UP:
-            current.state = current.state.with_shares(answers.sums, before)
+            current.state = with_shares(current.state, answers.sums, before)
             return self._product_request()
         if phase == INNER_PRODUCT:
             self._take_products(answers.sums, before, whole=whole)
@@ -175,7 +182,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
 
     def _take_products(self, sums: PhaseSums, before: Progress, *, whole: bool) -> None:
         current = self._current()
-        state = current.state.with_products(sums, before)
+        state = with_products(current.state, sums, before)
         if (part := sums.total(GRAM_FIELD)) is not None:
             gathered = part if state.gathered is None else state.gathered.plus(part)
             grams = {**state.grams, int(current.id): gathered} if whole else state.grams
@@ -213,7 +220,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
     ) -> RoundReport:
         current, state = self._current(), self._current().state
         if current.choices.owners:
-            models = SumsOfPair().plus(sums, f"/{current.id}")
+            models = plus(SumsOfPair(), sums, int(current.id))
             pair = StoredPair(current.values, models, conjugates=sums.total(CONJUGATES_FIELD))
             state = replace(state, pairs={**state.pairs, int(current.id): pair})
             for client in good:

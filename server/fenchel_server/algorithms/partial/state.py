@@ -1,108 +1,40 @@
-"""What the server of a run with some of the parties keeps, and the sums that each client lacks."""
+"""The sums of a run with some of the parties at the server, and those of them that each client lacks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fenchel_common.algorithms.corrective.messages import POINT_FIELD, VERTEX_FIELD
-from fenchel_common.algorithms.partial.messages import Facts, Models, OfPair
+from fenchel_common.algorithms.partial.messages import Facts, Models
 from fenchel_common.algorithms.partial.progress import Progress
-from fenchel_common.blocks import BlockSum
-from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
+from fenchel_common.wire.partial_snapshot import PartialState, SumsOfPair
 from fenchel_server.algorithms.intake import PhaseSums
 
 KINDS: Final = (POINT_FIELD, VERTEX_FIELD)
-NOTHING: Final = BlockSum()
 
 
-@dataclass(frozen=True, slots=True)
-class SumsOfPair:
-    """A vector by block for each of the two points of a pair."""
-
-    point: BlockSum = NOTHING
-    vertex: BlockSum = NOTHING
-
-    def plus(self, sums: PhaseSums, suffix: str) -> "SumsOfPair":
-        """With the sums of the fields of a phase whose names end so."""
-        point, vertex = (sums.by_block(kind + suffix) for kind in KINDS)
-        return SumsOfPair(self.point.plus(point), self.vertex.plus(vertex))
-
-    def within(self, blocks: frozenset[int]) -> OfPair:
-        """On those of the blocks that the sums have."""
-        return OfPair(self.point.within(sorted(blocks)), self.vertex.within(sorted(blocks)))
+def plus(sums: SumsOfPair, given: PhaseSums, born: int) -> SumsOfPair:
+    """The sums with those of a phase for the pair of this round."""
+    point, vertex = (given.by_block(f"{kind}/{born}") for kind in KINDS)
+    return SumsOfPair(sums.point.plus(point), sums.vertex.plus(vertex))
 
 
-NO_SUMS: Final = SumsOfPair()
+def with_shares(state: PartialState, sums: PhaseSums, progress: Progress) -> PartialState:
+    """The state after `catch_up`; `progress` is that before its record."""
+    open_pairs = [pair.born for pair in progress.pairs if pair.open and progress.owing(pair.born)]
+    pairs = {born: replace(state.pairs[born], models=plus(state.pairs[born].models, sums, born)) for born in open_pairs}
+    return replace(state, pairs={**state.pairs, **pairs})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPair:
-    """The sums of a pair: dual variables by sample, models by feature, inner products by sample, conjugates."""
-
-    values: SumsOfPair
-    models: SumsOfPair = NO_SUMS
-    predictions: SumsOfPair = NO_SUMS
-    conjugates: Vector | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The certificate of the best model: P, the largest D so far, the bounds on their errors, and the accuracy."""
-
-    primal: float
-    dual: float
-    primal_error: float
-    dual_error: float
-    accuracy: float
-
-
-@dataclass(frozen=True, slots=True)
-class PartialState:
-    """All that the server knows between two rounds, beside the records.
-
-    Attributes
-    ----------
-    pairs
-        By the round that made them; all pairs of the run, because a client that has lost its memory needs them.
-    grams
-        The Gram rows of solved pairs, by the round in which they were solved.
-    gathered
-        The sum of the Gram parts of the pairs that are being gathered.
-    model, latest
-        The best model, and the mean model of rounds since; `latest` is empty if the best one is newer.
-    """
-
-    norms: BlockSum = NOTHING
-    pairs: Mapping[int, StoredPair] = field(default_factory=dict)
-    grams: Mapping[int, Vector] = field(default_factory=dict)
-    gathered: Vector | None = None
-    model: BlockSum = NOTHING
-    latest: BlockSum = NOTHING
-    best: Best | None = None
-
-    @property
-    def released(self) -> BlockSum:
-        """The model that the parties would get if the run ended here."""
-        return self.latest if self.latest.pieces else self.model
-
-    def with_shares(self, sums: PhaseSums, progress: Progress) -> "PartialState":
-        """After `catch_up`; `progress` is that before its record."""
-        pairs = {
-            pair.born: replace(self.pairs[pair.born], models=self.pairs[pair.born].models.plus(sums, f"/{pair.born}"))
-            for pair in progress.pairs
-            if pair.open and progress.owing(pair.born)
-        }
-        return replace(self, pairs={**self.pairs, **pairs})
-
-    def with_products(self, sums: PhaseSums, progress: Progress) -> "PartialState":
-        """After `inner_product`; `progress` is that before its record."""
-        born = {one for client in progress.round.participants for one in progress.unmultiplied(client)}
-        pairs = {
-            one: replace(self.pairs[one], predictions=self.pairs[one].predictions.plus(sums, f"/{one}")) for one in born
-        }
-        return replace(self, pairs={**self.pairs, **pairs})
+def with_products(state: PartialState, sums: PhaseSums, progress: Progress) -> PartialState:
+    """The state after `inner_product`; `progress` is that before its record."""
+    useful = {born for client in progress.round.participants for born in progress.unmultiplied(client)}
+    pairs = {
+        born: replace(state.pairs[born], predictions=plus(state.pairs[born].predictions, sums, born)) for born in useful
+    }
+    return replace(state, pairs={**state.pairs, **pairs})
 
 
 @dataclass(frozen=True, slots=True)

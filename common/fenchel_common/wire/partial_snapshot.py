@@ -1,10 +1,17 @@
-"""The state of the server of a run with some of the parties, as bytes.
+"""The state of the server of a run with some of the parties between two rounds, as a value and as bytes.
 
 The privacy level says which vectors of the state are ciphertexts; the server adds ciphertexts and cannot read them.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
 from fenchel.v1 import partial_pb2 as pb
+from fenchel_common.algorithms.partial.messages import OfPair
+from fenchel_common.blocks import BlockSum
 from fenchel_common.crypto.runkey import RunKey
+from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
 from fenchel_common.privacy import Privacy
@@ -12,10 +19,77 @@ from fenchel_common.wire.block_states import block_sum_from_proto, block_sum_to_
 from fenchel_common.wire.parsing import parsed_message
 from fenchel_common.wire.scope import numbers_to_proto
 from fenchel_common.wire.vectors import vector_from_proto
-from fenchel_server.algorithms.partial.state import Best, PartialState, StoredPair, SumsOfPair
+
+NOTHING: Final = BlockSum()
 
 
-def state_to_bytes(round_id: RoundId, state: PartialState) -> bytes:
+@dataclass(frozen=True, slots=True)
+class SumsOfPair:
+    """A vector by block for each of the two points of a pair."""
+
+    point: BlockSum = NOTHING
+    vertex: BlockSum = NOTHING
+
+    def within(self, blocks: frozenset[int]) -> OfPair:
+        """On those of the blocks that the sums have."""
+        return OfPair(self.point.within(sorted(blocks)), self.vertex.within(sorted(blocks)))
+
+
+NO_SUMS: Final = SumsOfPair()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPair:
+    """The sums of a pair: dual variables by sample, models by feature, inner products by sample, conjugates."""
+
+    values: SumsOfPair
+    models: SumsOfPair = NO_SUMS
+    predictions: SumsOfPair = NO_SUMS
+    conjugates: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The certificate of the best model: P, the largest D so far, the bounds on their errors, and the accuracy."""
+
+    primal: float
+    dual: float
+    primal_error: float
+    dual_error: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartialState:
+    """All that the server knows between two rounds, beside the records.
+
+    Attributes
+    ----------
+    pairs
+        By the round that made them; all pairs of the run, because a client that has lost its memory needs them.
+    grams
+        The Gram rows of solved pairs, by the round in which they were solved.
+    gathered
+        The sum of the Gram parts of the pairs that are being gathered.
+    model, latest
+        The best model, and the mean model of rounds since; `latest` is empty if the best one is newer.
+    """
+
+    norms: BlockSum = NOTHING
+    pairs: Mapping[int, StoredPair] = field(default_factory=dict)
+    grams: Mapping[int, Vector] = field(default_factory=dict)
+    gathered: Vector | None = None
+    model: BlockSum = NOTHING
+    latest: BlockSum = NOTHING
+    best: Best | None = None
+
+    @property
+    def released(self) -> BlockSum:
+        """The model that the parties would get if the run ended here."""
+        return self.latest if self.latest.pieces else self.model
+
+
+def snapshot_to_bytes(round_id: RoundId, state: PartialState) -> bytes:
     best = state.best
     message = pb.PartialSnapshot(
         round=round_id,
@@ -33,8 +107,8 @@ def state_to_bytes(round_id: RoundId, state: PartialState) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def state_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> tuple[RoundId, PartialState]:
-    """Reads what `state_to_bytes` wrote; raises `StateDamaged` for any other bytes."""
+def snapshot_from_bytes(data: bytes, key: RunKey, *, privacy: Privacy) -> tuple[RoundId, PartialState]:
+    """Reads what `snapshot_to_bytes` wrote; raises `StateDamaged` for any other bytes."""
     try:
         message = parsed_message(pb.PartialSnapshot, data, limit=None)
         return RoundId(message.round), _state_from_proto(message, key, key.by_feature(privacy))
