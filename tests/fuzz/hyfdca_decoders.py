@@ -160,10 +160,10 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
     bodies += [run.server.snapshot(), run.server.last_state(client)]
     bodies = [inner for body in bodies for inner in _enclosed(body)]
     yield from bodies
-    for module in PROTOS.values():
-        for name in module.DESCRIPTOR.message_types_by_name:
-            for body in bodies:
-                yield from _inside(getattr(module, name), body, kind)
+    module = PROTOS[run.settings.family.name]
+    for name in module.DESCRIPTOR.message_types_by_name:
+        for body in bodies:
+            yield from _inside(getattr(module, name), body, kind)
 
 
 def _enclosed(body: bytes) -> Iterator[bytes]:

@@ -18,19 +18,13 @@ from fenchel_common.algorithms.averaging.qffl import QfflSettings
 from fenchel_common.algorithms.averaging.scaffnew import ScaffnewSettings
 from fenchel_common.algorithms.averaging.scaffold import ScaffoldSettings
 from fenchel_common.algorithms.averaging.scaffpd import ScaffpdSettings
-from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.hyfdcaentry import HYFDCA_ENTRY
 from fenchel_common.algorithms.outside import WithOutside
-from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.algorithms.scoring.settings import ScoringSettings
 from fenchel_common.algorithms.settings import AlgorithmEntry
 
 _BUILT_IN: Final[Mapping[str, AlgorithmEntry]] = {
-    "hyfdca": AlgorithmEntry(
-        CorrectiveSettings,
-        {"corrective": CorrectiveSettings, "paper": HyfdcaSettings, "theory": HyfdcaSettings},
-        of_some={CorrectiveSettings: PartialSettings},
-    ),
+    "hyfdca": HYFDCA_ENTRY,
     "fedavg": AlgorithmEntry(FedavgSettings),
     "hyfem": AlgorithmEntry(HyfemSettings),
     "dualfl": AlgorithmEntry(DualflSettings),

@@ -97,7 +97,7 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"h": 4}, 'h: corrective steps have no such setting; leave it out, or use local = "paper"'),
         ({"local": "corrective", "gamma": 0.5}, "gamma: corrective steps have no such setting"),
         ({"second_inner_product": True}, "second_inner_product: corrective steps have no such setting"),
-        ({"local": "corrective", "participation": "cyclic:2"}, "participation: corrective steps need all"),
+        ({"participation": "cyclic:2", "certificate_every": 1}, "certificate_every: 1 leaves no round to train in"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name_with_the_cure(values: dict[str, object], message: str) -> None:

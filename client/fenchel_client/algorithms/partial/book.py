@@ -119,6 +119,11 @@ class PartialBook:
         return RoundId(self.progress.rounds[-1].id)
 
     @property
+    def begins(self) -> bool:
+        """Whether no phase of the round under way has ended."""
+        return self.progress.phase == ROUND
+
+    @property
     def measures(self) -> bool:
         """Whether the round measures the model."""
         choices = self.choices

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Origins
-from fenchel_client.algorithms.corrective.measures import figures_of
 from fenchel_client.algorithms.corrective.points import (
     Memory,
 )
@@ -21,7 +20,6 @@ from fenchel_client.algorithms.dualclient import DualClient
 from fenchel_client.algorithms.duals import norms_alone, whole_norms
 from fenchel_client.algorithms.partial.book import PartialBook, of_block
 from fenchel_client.algorithms.partial.contributions import Contributions
-from fenchel_client.algorithms.partial.measuring import measured_memory, objectives_of
 from fenchel_client.algorithms.partial.state import (
     Missing,
     PartyState,
@@ -31,14 +29,8 @@ from fenchel_client.algorithms.partial.state import (
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
-from fenchel_common.algorithms.corrective.messages import (
-    FIGURES_FIELD,
-    MODEL_FIELD,
-)
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.algorithms.partial.messages import (
-    DualResult,
-    DualTask,
     Facts,
     PrimalResult,
 )
@@ -48,7 +40,6 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import InvalidInput
-from fenchel_common.records import ROUND
 from fenchel_common.wire import partial as wire
 from fenchel_common.wire.corrective import model_from_bytes
 
@@ -134,7 +125,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
     def _answer_products(self, body: bytes, book: PartialBook) -> bytes:
         with self._serialising():
             facts = wire.task_from_bytes(body, self._scope)
-        self._continue(facts, book, first=book.progress.phase == ROUND)
+        self._continue(facts, book, first=book.begins)
         result = None
         if self._now is not None:
             try:
@@ -155,7 +146,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         if before is not None and self._now is not None and self._norms is not None:
             try:
                 self._now = self._steps.solved(self._now, book.progress.rounds[-1])
-                result = self._combined(before, self._now, task, book, self._norms)
+                result, self._measured = self._contributions.dual_result(before, self._now, task, book, self._norms)
             except Missing:
                 self._now = None
         with self._serialising():
@@ -170,8 +161,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         model, objectives = state.memory.best.weights, None
         if book.measures:
             assert self._measured is not None, "`primal` follows `local_dual`"
-            lambda_ = self._settings.lambda_
-            model, objectives = objectives_of(self._rows, self._codec, self._measured, task, book, lambda_=lambda_)
+            model, objectives = self._contributions.objectives(self._measured, task, book)
         share = conjugates = None
         if book.choices.owners:
             values = self._steps.opened_values(task.values, round_id, book) if book.live else None
@@ -184,8 +174,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         self._states = {**kept, self._seal.stamp.nonce: replace(state, round_id=round_id)}
         if objectives is not None:
             self._gap = self._seal.stamp.nonce, objectives.primal - objectives.dual
-        features = book.feature_blocks
-        released = self._codec.to_features(MODEL_FIELD, model, features) if features else None
+        released = self._contributions.model(model, book)
         with self._serialising():
             return wire.primal_result_to_bytes(PrimalResult(share, conjugates, released, objectives))
 
@@ -206,25 +195,3 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
             self._begin(facts, book)
         elif self._now is not None:
             self._now = self._steps.absorbed(self._now, facts, book)
-
-    def _combined(
-        self, before: PartyState, state: PartyState, task: DualTask, book: PartialBook, norms: Array
-    ) -> DualResult:
-        """The party's answer to `local_dual`; `before` is the state before the combination."""
-        point = vertex = figures = None
-        live = self._rows.positions_of(book.live)
-        if self._rows.y is not None and len(live):
-            point, vertex = self._contributions.new_pair(state, book, norms)
-        if book.measures:
-            memory = measured_memory(self._rows, self._codec, before, task, book)
-            reports = self._rows.positions_of(self._layout.reports)
-            constant = self._settings.constant
-            sums = figures_of(
-                self._rows, memory, book.round_id, reports, norms=norms, loss=self._loss, constant=constant
-            )
-            figures = self._codec.to_numbers(FIGURES_FIELD, sums, contributors=book.choices.participants)
-            self._measured = memory
-        memory = state.memory
-        common = (memory.names, memory.gram[0].tolist(), memory.gram[1].tolist(), memory.anchor.conjugate_part)
-        moved = memory.anchor_round != before.memory.anchor_round
-        return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved)

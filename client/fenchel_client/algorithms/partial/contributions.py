@@ -4,15 +4,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Among, RowCodec, together
-from fenchel_client.algorithms.corrective.points import ANCHOR, BEST, POINT, VERTEX
+from fenchel_client.algorithms.corrective.measures import figures_of
+from fenchel_client.algorithms.corrective.points import ANCHOR, BEST, POINT, VERTEX, Memory
 from fenchel_client.algorithms.corrective.round import rounded_towards_zero
 from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.partial.book import PartialBook
 from fenchel_client.algorithms.partial.local import found_locally, predicted
+from fenchel_client.algorithms.partial.measuring import measured_memory, objectives_of
 from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, field_of, gram_numbers
 from fenchel_client.algorithms.rows import PartyRows
-from fenchel_common.algorithms.corrective.messages import GRAM_FIELD, POINT_PRODUCT_FORMAT
-from fenchel_common.algorithms.partial.messages import OfPair, ProductResult
+from fenchel_common.algorithms.corrective.messages import (
+    FIGURES_FIELD,
+    GRAM_FIELD,
+    MODEL_FIELD,
+    POINT_PRODUCT_FORMAT,
+    Objectives,
+)
+from fenchel_common.algorithms.partial.messages import DualResult, DualTask, OfPair, PrimalTask, ProductResult
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
@@ -137,3 +145,33 @@ class Contributions:
             after = [self._loss.conjugate(pair.alpha[kind][reports], y).sum() for kind in KINDS]
             numbers = (np.array(after) - before) / self._rows.sample_count
         return self._codec.to_numbers(CONJUGATES_FIELD, numbers, contributors=book.choices.participants)
+
+    def dual_result(
+        self, before: PartyState, state: PartyState, task: DualTask, book: PartialBook, norms: Array
+    ) -> tuple[DualResult, Memory | None]:
+        """The answer to `local_dual`, and what the party measures with; `before` is the state before combining."""
+        point = vertex = figures = measured = None
+        live = self._rows.positions_of(book.live)
+        if self._rows.y is not None and len(live):
+            point, vertex = self.new_pair(state, book, norms)
+        if book.measures:
+            measured = measured_memory(self._rows, self._codec, before, task, book)
+            reports = self._rows.positions_of(self._layout.reports)
+            constant = self._settings.constant
+            sums = figures_of(
+                self._rows, measured, book.round_id, reports, norms=norms, loss=self._loss, constant=constant
+            )
+            figures = self._codec.to_numbers(FIGURES_FIELD, sums, contributors=book.choices.participants)
+        memory = state.memory
+        common = (memory.names, memory.gram[0].tolist(), memory.gram[1].tolist(), memory.anchor.conjugate_part)
+        moved = memory.anchor_round != before.memory.anchor_round
+        return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved), measured
+
+    def objectives(self, measured: Memory, task: PrimalTask, book: PartialBook) -> tuple[Array, Objectives]:
+        """The measured model, and P there and D."""
+        return objectives_of(self._rows, self._codec, measured, task, book, lambda_=self._settings.lambda_)
+
+    def model(self, weights: Array, book: PartialBook) -> BlockVector | None:
+        """A model on the blocks of features on which the party reports."""
+        features = book.feature_blocks
+        return self._codec.to_features(MODEL_FIELD, weights, features) if features else None

@@ -75,5 +75,4 @@ PARTIAL: Final[Family[DualSettings]] = Family(
     messages=_messages,
     ciphertexts=_ciphertexts,
     row_leak=_row_leak,
-    bounds_model=True,
 )

@@ -1,6 +1,7 @@
 """The certificate of a run with some of the parties, from the figures of the rounds in which all took part."""
 
 import math
+from dataclasses import replace
 
 from fenchel_common.algorithms.corrective.messages import Objectives
 from fenchel_common.algorithms.partial.settings import PartialSettings
@@ -8,6 +9,19 @@ from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
 from fenchel_common.wire.partial_snapshot import Best
 from fenchel_server.algorithms.certificate import Certificate, Rounding
+from fenchel_server.algorithms.partial.round import PartialRound
+
+
+def measure(
+    current: PartialRound, told: Objectives | None, *, settings: PartialSettings, layout: FederationLayout
+) -> None:
+    """Takes what the clients told of the model that a round has measured, if it has."""
+    if not current.measures or told is None:
+        return
+    rounds = len(current.progress.rounds)
+    best, current.better = certified(told, current.state.best, rounds=rounds, settings=settings, layout=layout)
+    current.state = replace(current.state, best=best)
+    current.certificate = certificate_of(best, settings)
 
 
 def certified(

@@ -11,7 +11,8 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire.partial_snapshot import PartialState, SumsOfPair
-from fenchel_server.algorithms.partial.state import Told
+from fenchel_server.algorithms.certificate import Certificate
+from fenchel_server.algorithms.partial.facts import Told
 from fenchel_server.algorithms.phased import RoundUnderWay, not_there
 
 
@@ -33,6 +34,8 @@ class PartialRound(RoundUnderWay):
         The sums of the inner products with mean and anchor, of the figures, and of the values of the new pair.
     moved
         Whether the anchor is another one than before the round.
+    certificate, better
+        In a round that measures: the certificate of the best model so far, and whether it is the one that was measured.
     """
 
     choices: RoundChoices
@@ -45,6 +48,8 @@ class PartialRound(RoundUnderWay):
     figures: Vector | None = None
     values: SumsOfPair = field(default_factory=SumsOfPair)
     moved: bool = False
+    certificate: Certificate | None = None
+    better: bool = False
 
     def live_of(self, client: ClientId) -> tuple[int, ...]:
         """The client's blocks on which the new pair differs from the anchor."""

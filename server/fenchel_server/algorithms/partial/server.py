@@ -10,50 +10,41 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fenchel_common.algorithms.corrective.messages import (
-    FIGURES_FIELD,
-    GRAM_FIELD,
-    MODEL_FIELD,
-    POINT_FIELD,
-    VERTEX_FIELD,
-)
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
 from fenchel_common.algorithms.partial.messages import DualTask, Facts, PrimalTask
 from fenchel_common.algorithms.partial.progress import CATCH_UP, Progress
-from fenchel_common.algorithms.partial.rounds import due_clients
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
-from fenchel_common.metrics import RoundMetrics
-from fenchel_common.records import ROUND
-from fenchel_common.setup import BEFORE_ROUNDS
 from fenchel_common.wire import partial as wire
-from fenchel_common.wire.corrective import model_to_bytes
 from fenchel_common.wire.partial_snapshot import (
-    NOTHING,
     PartialState,
-    StoredPair,
-    SumsOfPair,
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from fenchel_common.wire.records import record_from_bytes, server_state_from_bytes
+from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
-from fenchel_server.algorithms.certificate import Certificate, reached_gap, with_certificate
 from fenchel_server.algorithms.intake import Answers, PhaseSums
-from fenchel_server.algorithms.partial.certificate import certificate_of, certified
+from fenchel_server.algorithms.partial.certificate import measure
+from fenchel_server.algorithms.partial.ending import outcome_of, progress_in, round_metrics
 from fenchel_server.algorithms.partial.exchange import (
-    ANCHOR_FIELD,
-    CONJUGATES_FIELD,
-    MEAN_FIELD,
     PartialAnswer,
     PartialExchange,
 )
+from fenchel_server.algorithms.partial.facts import Told, facts_for
 from fenchel_server.algorithms.partial.round import PartialRound, begin_round
-from fenchel_server.algorithms.partial.state import Told, facts_for, plus, with_products, with_shares
-from fenchel_server.algorithms.phased import ENDED_HERE, PhasedServer
-from fenchel_server.algorithms.rownorms import summed_row_norms
+from fenchel_server.algorithms.partial.sums import (
+    first_state,
+    measured_products,
+    new_pair,
+    released_bytes,
+    with_model,
+    with_pair,
+    with_products,
+    with_shares,
+)
+from fenchel_server.algorithms.phased import PhasedServer
 from fenchel_server.contract import PhaseRequest, RoundReport
 
 VOID: Final = "void: a party failed; what it had given before counts"
@@ -79,8 +70,8 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         preparations: Mapping[ClientId, bytes],
         records: Sequence[bytes],
     ) -> None:
-        norms = summed_row_norms(preparations, layout=layout, key=key, privacy=settings.privacy)
-        self._setup(settings, layout, key, RoundId(0), PartialState(norms=norms), records)
+        state = first_state(preparations, layout=layout, key=key, privacy=settings.privacy)
+        self._setup(settings, layout, key, RoundId(0), state, records)
 
     @classmethod
     def restore(
@@ -105,14 +96,11 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         super().__init__(settings, layout, round_id=round_id, records=records)
         self._exchange = PartialExchange(layout, key, settings)
         self._state = state
-        self._progress = _progress_in(self._transcript.records, layout.clients)
+        self._progress = progress_in(self._transcript.records, layout.clients)
         self._told: dict[ClientId, Told] = {}
 
-    def taking_part(self, round_id: RoundId) -> frozenset[ClientId]:
-        return due_clients(self.settings, self.layout.clients, round_id, closing=False)
-
     def _last_state(self, client: ClientId) -> bytes:
-        return model_to_bytes(self._state.released.within(self.layout.feature_index.of(client)))
+        return released_bytes(self._state, client, self.layout)
 
     def _snapshot(self) -> bytes:
         return snapshot_to_bytes(self._round_id, self._state)
@@ -150,45 +138,37 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         for client in answers.failed:
             self._told.pop(client, None)
         whole = phase == INNER_PRODUCT and self._covers(before, good)
-        certificate, better = None, False
         if phase == PRIMAL and not answers.failed and good:
-            certificate, better = self._measured(good)
+            told = [kept.objectives for kept in good.values()]
+            check_agree(told, "objectives: clients opened the same figures to different numbers")
+            measure(current, told[0], settings=self.settings, layout=self.layout)
         choices = b""
         if phase == INNER_PRODUCT:
             choices = wire.product_choices_to_bytes(whole=whole)
         elif phase == PRIMAL:
-            choices = wire.primal_choices_to_bytes(better=better)
+            choices = wire.primal_choices_to_bytes(better=current.better)
         self._put_on_record(good, choices)
         current.progress = before.after(phase, good, whole=whole)
         if current.progress.void or not good:
-            return self._report(None, VOID if answers.failed else NOBODY, good)
+            return self._report(VOID if answers.failed else NOBODY, good)
         if phase == CATCH_UP:
             current.state = with_shares(current.state, answers.sums, before)
             return self._product_request()
         if phase == INNER_PRODUCT:
-            self._take_products(answers.sums, before, whole=whole)
+            current.state = with_products(
+                current.state, answers.sums, before, solved=int(current.id) if whole else None
+            )
+            current.measured = measured_products(answers.sums)
             return self._dual_request()
         if phase == LOCAL_DUAL:
             check_agree((kept.combination for kept in good.values()), "combination: clients remember different points")
-            sums = answers.sums
-            current.values = SumsOfPair(sums.by_block(POINT_FIELD), sums.by_block(VERTEX_FIELD))
-            current.figures = sums.total(FIGURES_FIELD)
+            current.values, current.figures = new_pair(answers.sums)
             current.moved = next(iter(good.values())).moved
             return self._primal_request()
-        return self._take_primals(answers.sums, good, certificate, better=better)
+        return self._take_primals(answers.sums, good)
 
     def _product_request(self) -> PhaseRequest:
         return self._request_with_facts(INNER_PRODUCT, lambda _, facts: wire.task_to_bytes(facts))
-
-    def _take_products(self, sums: PhaseSums, before: Progress, *, whole: bool) -> None:
-        current = self._current()
-        state = with_products(current.state, sums, before)
-        if (part := sums.total(GRAM_FIELD)) is not None:
-            gathered = part if state.gathered is None else state.gathered.plus(part)
-            grams = {**state.grams, int(current.id): gathered} if whole else state.grams
-            state = replace(state, grams=grams, gathered=None if whole else gathered)
-        current.state = state
-        current.measured = SumsOfPair(sums.by_block(MEAN_FIELD), sums.by_block(ANCHOR_FIELD))
 
     def _dual_request(self) -> PhaseRequest:
         current = self._current()
@@ -210,43 +190,15 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
             tasks[client] = wire.primal_task_to_bytes(PrimalTask(values, current.figures))
         return self._request(PRIMAL, tasks)
 
-    def _take_primals(
-        self,
-        sums: PhaseSums,
-        good: Mapping[ClientId, PartialAnswer],
-        certificate: Certificate | None,
-        *,
-        better: bool,
-    ) -> RoundReport:
-        current, state = self._current(), self._current().state
-        if current.choices.owners:
-            models = plus(SumsOfPair(), sums, int(current.id))
-            pair = StoredPair(current.values, models, conjugates=sums.total(CONJUGATES_FIELD))
-            state = replace(state, pairs={**state.pairs, int(current.id): pair})
-            for client in good:
-                told = current.told[client]
-                current.told[client] = replace(told, values=told.values | {int(current.id)})
-        model = sums.by_block(MODEL_FIELD)
-        if better:
-            state = replace(state, model=model)
-        latest = NOTHING if current.measures else state.released.overlaid_with(model)
-        current.state = replace(state, latest=latest)
-        self._told |= current.told
-        return self._report(certificate, "", good)
-
-    def _measured(self, good: Mapping[ClientId, PartialAnswer]) -> tuple[Certificate | None, bool]:
-        """The certificate of the best model so far, and whether it is the one that was measured."""
+    def _take_primals(self, sums: PhaseSums, good: Mapping[ClientId, PartialAnswer]) -> RoundReport:
         current = self._current()
-        objectives = [kept.objectives for kept in good.values()]
-        check_agree(objectives, "objectives: clients opened the same figures to different numbers")
-        if not current.measures or objectives[0] is None:
-            return None, False
-        rounds = len(current.progress.rounds)
-        best, better = certified(
-            objectives[0], current.state.best, rounds=rounds, settings=self.settings, layout=self.layout
-        )
-        current.state = replace(current.state, best=best)
-        return certificate_of(best, self.settings), better
+        current.state = with_pair(current, sums)
+        for client in good if current.choices.owners else ():
+            told = current.told[client]
+            current.told[client] = replace(told, values=told.values | {int(current.id)})
+        current.state = with_model(current, sums)
+        self._told |= current.told
+        return self._report("", good)
 
     def _covers(self, progress: Progress, clients: Mapping[ClientId, PartialAnswer]) -> bool:
         """Whether the Gram parts of the batch cover all features."""
@@ -264,35 +216,10 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
             tasks[client] = encode(client, facts)
         return self._request(phase, tasks)
 
-    def _report(
-        self, certificate: Certificate | None, void: str, good: Mapping[ClientId, PartialAnswer]
-    ) -> RoundReport:
+    def _report(self, void: str, good: Mapping[ClientId, PartialAnswer]) -> RoundReport:
         current = self._current()
         self._state, self._progress = current.state, current.progress
-        outcome, reason = None, ""
-        if not void:
-            outcome, reason = (None if certificate is None else reached_gap(certificate, self.settings.stop.gap)) or (
-                ENDED_HERE if current.closing else (None, "")
-            )
-        missing = UNCERTIFIED if current.closing and certificate is None else ""
-        metrics = RoundMetrics(
-            round=current.id,
-            samples_updated=self.layout.sample_count if current.moved else 0,
-            participants=tuple(client for client in self.layout.clients if client in good),
-            absences=current.absences,
-        )
-        return self._ended(with_certificate(metrics, certificate, (void, missing)), outcome, reason)
-
-
-def _progress_in(records: Iterable[bytes], clients: Sequence[ClientId]) -> Progress:
-    """The progress of the pairs, as the records say."""
-    progress = Progress()
-    for data in records:
-        record = record_from_bytes(data, clients)
-        phase = record.moment.phase
-        if phase == ROUND:
-            progress = progress.begun(record.moment.round, wire.round_choices_from_bytes(record.choices, clients))
-        elif phase not in BEFORE_ROUNDS:
-            whole = phase == INNER_PRODUCT and wire.product_choices_from_bytes(record.choices)
-            progress = progress.after(phase, [given.party for given in record.given], whole=whole)
-    return progress
+        outcome, reason = (None, "") if void else outcome_of(current, goal=self.settings.stop.gap)
+        missing = UNCERTIFIED if current.closing and current.certificate is None else ""
+        metrics = round_metrics(current, good, (void, missing), samples=self.layout.sample_count)
+        return self._ended(metrics, outcome, reason)

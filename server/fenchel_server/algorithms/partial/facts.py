@@ -1,40 +1,13 @@
-"""The sums of a run with some of the parties at the server, and those of them that each client lacks."""
+"""The sums that each client of a run with some of the parties has got, and those that it lacks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
 
-from fenchel_common.algorithms.corrective.messages import POINT_FIELD, VERTEX_FIELD
 from fenchel_common.algorithms.partial.messages import Facts, Models
 from fenchel_common.algorithms.partial.progress import Progress
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
-from fenchel_common.wire.partial_snapshot import PartialState, SumsOfPair
-from fenchel_server.algorithms.intake import PhaseSums
-
-KINDS: Final = (POINT_FIELD, VERTEX_FIELD)
-
-
-def plus(sums: SumsOfPair, given: PhaseSums, born: int) -> SumsOfPair:
-    """The sums with those of a phase for the pair of this round."""
-    point, vertex = (given.by_block(f"{kind}/{born}") for kind in KINDS)
-    return SumsOfPair(sums.point.plus(point), sums.vertex.plus(vertex))
-
-
-def with_shares(state: PartialState, sums: PhaseSums, progress: Progress) -> PartialState:
-    """The state after `catch_up`; `progress` is that before its record."""
-    open_pairs = [pair.born for pair in progress.pairs if pair.open and progress.owing(pair.born)]
-    pairs = {born: replace(state.pairs[born], models=plus(state.pairs[born].models, sums, born)) for born in open_pairs}
-    return replace(state, pairs={**state.pairs, **pairs})
-
-
-def with_products(state: PartialState, sums: PhaseSums, progress: Progress) -> PartialState:
-    """The state after `inner_product`; `progress` is that before its record."""
-    useful = {born for client in progress.round.participants for born in progress.unmultiplied(client)}
-    pairs = {
-        born: replace(state.pairs[born], predictions=plus(state.pairs[born].predictions, sums, born)) for born in useful
-    }
-    return replace(state, pairs={**state.pairs, **pairs})
+from fenchel_common.wire.partial_snapshot import PartialState
 
 
 @dataclass(frozen=True, slots=True)
