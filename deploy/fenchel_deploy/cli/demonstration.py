@@ -115,6 +115,8 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     console.print(f"{report['status']}: {report['reason']}")
     for path in report.get("models", ()):
         console.print(f"model: {path}", soft_wrap=True)
+    if report.get("models") == []:
+        console.print("the model is not kept; with --keep DIR each party's part of it is")
 
 
 def _costs(report: Mapping[str, Any]) -> Table:
