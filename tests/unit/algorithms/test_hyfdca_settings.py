@@ -31,7 +31,7 @@ def test_local_chooses_the_class_of_the_settings(local: str, kind: type) -> None
 
 def test_corrective_steps_have_none_of_the_settings_of_the_others() -> None:
     own = set(HyfdcaSettings.model_fields) - set(CorrectiveSettings.model_fields)
-    assert own == {"h", "gamma", "second_inner_product"}
+    assert own == {"h", "gamma", "row_norm", "second_inner_product"}
     assert set(CorrectiveSettings.model_fields) - {"intercept", "path"} < set(HyfdcaSettings.model_fields)
 
 
@@ -57,6 +57,7 @@ def test_a_person_is_shown_all_parameters_whatever_local_is() -> None:
         "h": "auto",
         "second_inner_product": None,
         "gamma": None,
+        "row_norm": "measured",
     }
 
 
