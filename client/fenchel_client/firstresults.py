@@ -24,6 +24,7 @@ from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.moments import Moments
+from fenchel_common.privatelog import PRIVATE
 from fenchel_common.ranges import RANKS, RangeSearch
 from fenchel_common.setup import LayoutResult, PartyRun
 from fenchel_common.wire.labels import moment_sums_from_bytes
@@ -84,6 +85,7 @@ def _tell_constant(moments: Moments, active: ActiveRun) -> None:
             active.run,
             ", ".join(map(repr, constant[:SHOWN])),
             more,
+            extra=PRIVATE,
         )
 
 
@@ -167,6 +169,7 @@ class FirstResults:
                 active.run,
                 ", ".join(map(repr, few)),
                 fewest,
+                extra=PRIVATE,
             )
         self.ranges = FeatureRanges(
             active.layout, active.table, search, cipher=active.cipher, key=active.key, seal=active.participant.seal

@@ -34,6 +34,7 @@ from fenchel_client.terms import check_terms
 from fenchel_common.errors import CryptoError, IdentityError, InvalidConfig, InvalidInput, Refusal
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RunId
+from fenchel_common.privatelog import PRIVATE
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     GROUP_KEYS,
@@ -144,7 +145,7 @@ class SetupClient:
             secret, clients = self._secrets(VOCABULARY).tag_secret, self.kit.roster.names
             self.vocabulary = agreed_vocabulary(body, tag_secret=secret, run=self.run, clients=clients)
             for hint in vocabulary_hints(self.own_table, self.vocabulary):
-                log.warning("run %s: %s", self.run, hint)
+                log.warning("run %s: %s", self.run, hint, extra=PRIVATE)
         self.table = run_table(self.own_table, config, self.vocabulary)
 
     def _secrets(self, phase: str) -> RunSecrets:
@@ -163,7 +164,7 @@ class SetupClient:
             run=self.run,
         )
         for hint in self.names.hints():
-            log.warning("run %s: %s", self.run, hint)
+            log.warning("run %s: %s", self.run, hint, extra=PRIVATE)
         return NAMES_READ
 
     def _introduce(self, body: bytes) -> bytes:
