@@ -72,12 +72,16 @@ def _marked(table: PartyTable, names: Collection[str]) -> NDArray[np.bool_]:
 
 
 def _tell_constant(moments: Moments, active: ActiveRun) -> None:
-    """Says in the party's log which of its features say nothing, where the run makes zeros of them."""
+    """Says in the party's log which of its features say nothing, where the run makes zeros of them.
+
+    A feature for other values of a category is no news where no used sample has one.
+    """
     config = active.kept.config.features
     if config is None or config.scale not in ("standard", *RANKS):
         return
     pairs = zip(sorted(active.table.features), moments.deviations().tolist(), strict=True)
-    constant = [name for name, deviation in pairs if deviation == 0.0 and name != INTERCEPT]
+    made = {INTERCEPT, *run_vocabulary(active.table, active.kept.vocabulary).names_of_others()}
+    constant = [name for name, deviation in pairs if deviation == 0.0 and name not in made]
     if constant:
         more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
         log.warning(
