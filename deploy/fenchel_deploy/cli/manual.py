@@ -224,6 +224,15 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         ("fenchel bench models --data data/ --dataset diabetes130",),
         {ExitCode.DONE: "the areas differ by at most 0.005", ExitCode.MISSED: "they differ by more"},
     ),
+    "experiment list": Entry(("fenchel experiment list",)),
+    "experiment run": Entry(
+        (
+            "fenchel experiment run hyfdca-table6 --quick --out results/",
+            "fenchel experiment run hyfdca-table6 --data data/ --out results/",
+        ),
+        {ExitCode.DONE: "measured; the page says which sentences of the paper hold"},
+    ),
+    "experiment show": Entry(("fenchel experiment show hyfdca-table6 --out results/",)),
     "up": Entry(
         ("fenchel up --grid 4x6", "fenchel up --wan us-singapore --rounds 20 --gap 1e-3"),
         {**_GOAL, ExitCode.TERMINATED: "ended by SIGTERM; the containers are removed"},
