@@ -274,7 +274,7 @@ def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
 
 
 def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.6g}"
+    return "–" if value is None else f"{value + 0.0:.6g}"  # no minus sign before a zero
 
 
 def _pending_stop(record: RunRecord, reason: str) -> str | None:
