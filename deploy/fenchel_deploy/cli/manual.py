@@ -54,10 +54,11 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             "fenchel tune",
             "fenchel tune --loss logistic --largest 1e-2 --smallest 1e-6 --metric log_loss --choose one_standard_error",
             "fenchel tune --loss hinge --folds 0 --separate",
+            "fenchel tune --objective pareto --algorithm fedavg --trials 40",
         ),
         {
-            ExitCode.DONE: "every model is within the gap that was asked for, and λ is chosen",
-            ExitCode.MISSED: "the last model is not within the gap",
+            ExitCode.DONE: "every model is within the gap that was asked for, and λ is chosen; or a trial is chosen",
+            ExitCode.MISSED: "the last model is not within the gap, or every trial diverged",
         },
     ),
     "algorithms": Entry(("fenchel algorithms", "fenchel algorithms hyfdca")),

@@ -117,7 +117,7 @@ def score_facts(history: RunHistory) -> Facts | None:
         return None
     bound = "" if scores.auc_error is None else f"the true one is at most {written(scores.auc_error)} away"
     facts = (
-        Fact("AUC", scores.auc, Form.SHARE, bound),
+        Fact("AUC", scores.auc, Form.FIGURE, bound),
         Fact("log loss", scores.log_loss, Form.FIGURE, "mean of −log p"),
         Fact("Brier score", scores.brier, Form.FIGURE, "mean of (1 − p)²"),
         Fact("accuracy of classes", scores.classes_accuracy, Form.SHARE),
@@ -159,7 +159,9 @@ def _proof(history: RunHistory, config: RunConfig, last: int, gap: float) -> tup
         return ("The values of this run left all bounds: it diverged, and nothing is proven of its model.",)
     primal, dual = _known(history, "primal", last), _known(history, "dual", last)
     error = _known(history, "gap_error", last)
-    relative = f", which is at most {100 * gap / dual:.2g} % of it" if dual is not None and dual > 0 else ""
+    relative = (
+        f", which is at most {100 * gap / dual:.2g}\N{NO-BREAK SPACE}% of it" if dual is not None and dual > 0 else ""
+    )
     first = (
         f"No model has an objective that is lower than this one's by more than {written(gap)}{relative}: not even a "
         "model trained on all data together in one place."
@@ -180,7 +182,11 @@ def _proof(history: RunHistory, config: RunConfig, last: int, gap: float) -> tup
 def written(value: float) -> str:
     """A small number with three digits, as the page writes it."""
     digits, exponent = f"{value:.2e}".split("e")
-    return f"{value:.3g}" if value == 0 or 0.01 <= abs(value) < 1000 else f"{digits} × 10{_raised(int(exponent))}"
+    return (
+        f"{value:.3g}"
+        if value == 0 or 0.01 <= abs(value) < 1000
+        else f"{digits}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{_raised(int(exponent))}"
+    )
 
 
 def _raised(exponent: int) -> str:

@@ -80,10 +80,12 @@ class Search:
         for _ in range(self.rounds):
             try:
                 costs.append(run.round())
+                w = run.model()
             except FenchelError:
+                # A party has values that no vector can hold.
                 return Trial(values, None)
-            losses.append(self.loss(run.model()))
-            accuracies.append(self.accuracy(run.model()))
+            losses.append(self.loss(w))
+            accuracies.append(self.accuracy(w))
             if not np.isfinite(losses[-1]):
                 break
         if diverged(losses):
