@@ -88,17 +88,11 @@ class RowRuns:
         parts = (setting.label, case, algorithm, f"seed {seed}")
         return Unit(" / ".join(part for part in parts if part), measure)
 
-    def tables(self, work: Work, rows: Sequence[ReadRow]) -> list[Table]:
+    def tables(self, _work: Work, rows: Sequence[ReadRow]) -> list[Table]:
         ends = [row for row in rows if row["point"] == END]
         shown = [name for name in self.columns[6:-1] if any(row[name] for row in ends)]
-        headings = [
-            "parties, fraction",
-            "case",
-            "algorithm",
-            "seed",
-            "rounds",
-            *(name.replace("_", " ") for name in shown),
-        ]
+        words = [name.replace("_", " ") for name in shown]
+        headings = ["parties, fraction", "case", "algorithm", "seed", "rounds", *words]
         names = ["setting", "case", "algorithm", "seed", "round", *shown]
         return [Table("At the end of each run", headings, [[row[name] for name in names] for row in ends])]
 
@@ -121,11 +115,10 @@ class Course:
     points: list[dict[str, Cell]] = field(default_factory=list)
 
     def summary(self) -> dict[str, Cell]:
-        """What the whole run says: how fast the error falls after the first rounds, and how much the constraint swings."""
+        """How fast the error falls after the first rounds, and how much the constraint swings in the second half."""
         found: dict[str, Cell] = {}
-        errors = [
-            (_value(one, "round"), _value(one, "relative_error")) for one in self.points if "relative_error" in one
-        ]
+        measured = [one for one in self.points if "relative_error" in one]
+        errors = [(_value(one, "round"), _value(one, "relative_error")) for one in measured]
         usable = [(at, error) for at, error in errors if at >= EARLY_ROUND and error > ROUNDING]
         if len(usable) > 1:
             (first, before), (last, after) = usable[0], usable[-1]
@@ -144,7 +137,8 @@ def _settings(problem: RowProblem, run: Values, case: Values, *, seed: int) -> A
     own = {name: value for name, value in run.items() if name != "algorithm"}
     chosen = {name: value for name, value in values.items() if name in known} | own
     stop = {"gap": None, "rounds": MOST_ROUNDS}
-    return entry.parse({**chosen, "measure_every": 0, "privacy": "plain", "seed": seed, "stop": stop})
+    every = 1 if problem.plan.split == "stratified" else 0
+    return entry.parse({**chosen, "measure_every": every, "privacy": "plain", "seed": seed, "stop": stop})
 
 
 def _run(problem: RowProblem, given: Dealt, settings: AlgorithmSettings, name: str, work: Work) -> Course:
