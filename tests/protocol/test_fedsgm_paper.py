@@ -172,7 +172,7 @@ def test_rand_k_is_unbiased_with_the_variance_of_assumption_2() -> None:
 
 @pytest.mark.parametrize(("shared", "alike"), [(True, True), (True, False), (False, True), (False, False)])
 def test_lemma_3_holds_with_q_over_n_for_own_coordinates_and_with_q_for_shared_ones(shared: bool, alike: bool) -> None:
-    """With independent C_j, E‖mean C_j(x_j) − mean x_j‖² ≤ q/n · mean ‖x_j‖²; with one set for all it is q ‖mean x_j‖²."""
+    """With independent C_j the mean squared error is q/n · mean ‖x_j‖²; with one set for all it is q ‖mean x_j‖²."""
     rng, count, length, kept, draws = np.random.default_rng(0), 10, 12, 3, 4000
     q = length / kept - 1.0
     vectors = np.tile(rng.standard_normal(length), (count, 1)) if alike else rng.standard_normal((count, length))
