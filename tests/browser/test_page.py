@@ -38,9 +38,12 @@ OVERLAPPING = r"""() => [...document.querySelectorAll("figure")]
     const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
     return boxes.some((one, place) => boxes.slice(place + 1).some((other) => !apart(one, other)))
         ? [`${axis} of ${figure.dataset.chart}`] : [];
-})).concat([...document.querySelectorAll("dl.facts > div, .member")]
+})).concat([...document.querySelectorAll(".xtitle, .ytitle")].filter((one) => {
+    const box = one.getBoundingClientRect(), whole = one.closest(".drawing").getBoundingClientRect();
+    return box.left < whole.left || box.right > whole.right || box.top < whole.top || box.bottom > whole.bottom;
+}).map((one) => one.textContent)).concat([...document.querySelectorAll("dl.facts > div, .member")]
     .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent))"""
-"""The axes whose marks lie on each other, and the facts that are wider than their place.
+"""The axes whose marks lie on each other, names of axes that are cut off, and facts that are wider than their place.
 
 Plotly keeps slanted marks apart, though the boxes around them overlap.
 """

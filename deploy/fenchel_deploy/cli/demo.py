@@ -70,7 +70,7 @@ def demo(
     lambda_: OwnLambdaOption = None,
     gap: GapOption = None,
     participation: Annotated[
-        str, typer.Option(help="all; fraction:0.5 or cyclic:2 with --local paper or theory.")
+        str, typer.Option(help="all, fraction:0.5 (random) or cyclic:2 (sets of parties in turn).")
     ] = defaults.PARTICIPATION,
     rounds: RoundsOption = None,
     seed: SeedOption = defaults.SEED,

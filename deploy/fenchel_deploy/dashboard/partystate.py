@@ -263,7 +263,7 @@ def _weights_chart(model: Model) -> Chart | None:
         "largest-weights",
         "The largest weights",
         "bars",
-        Axis("weight of the prepared value, no unit", Form.FIGURE),
+        Axis("weight, no unit", Form.FIGURE),
         Axis("feature", Form.TEXT),
         tuple(model.names[place] for place in places),
         (Series("weight", tuple(float(model.weights[place]) for place in places)),),
