@@ -28,7 +28,7 @@ CONFIG = RunConfig.from_mapping(
         "key": {"bits": 2048},
         "alignment": "hmac",
         "round": {"quorum": 1.0},
-        "stop": {"rounds": 3, "gap": 1e-12},
+        "stop": {"rounds": 1, "gap": 1e-12},
     }
 )
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-# Without the first, Ray takes another address of the machine in place of a loopback address. The last three give a
+# Without the first, Ray takes another address of the machine in place of a loopback address. The others give a
 # busy machine time.
 os.environ.update(
     RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
@@ -11,6 +11,7 @@ os.environ.update(
     RAY_agent_register_timeout_ms="200000",
     RAY_worker_register_timeout_seconds="200",
     RAY_raylet_start_wait_time_s="200",
+    RAY_idle_worker_killing_time_threshold_ms="600000",
 )
 
 from ray.cluster_utils import Cluster
