@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from fenchel_client.alignment import columns_by_pseudonym
 from fenchel_client.clienthalf import client_half
-from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.derivedkeys import seed_of
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher
@@ -14,6 +13,7 @@ from fenchel_client.preparedtable import table_of_run
 from fenchel_client.release import check_rows
 from fenchel_client.runcipher import run_cipher
 from fenchel_client.table import PartyTable
+from fenchel_client.task import Cluster
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey

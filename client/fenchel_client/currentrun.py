@@ -16,7 +16,6 @@ from fenchel_client.activerun import ActiveRun
 from fenchel_client.algorithms.base import MayDiverge
 from fenchel_client.consent import Consent
 from fenchel_client.coverage import check_coverage, client_layout_of
-from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.timed import Stopwatch
 from fenchel_client.firstresults import LearntMoments, with_lengths
 from fenchel_client.layoutnotes import layout_notes
@@ -25,7 +24,7 @@ from fenchel_client.release import reason_not_to_release, released_weights
 from fenchel_client.runrecords import MAX_REFUSALS, NO_KEY, RunRecords, with_company
 from fenchel_client.runtable import run_table, run_vocabulary
 from fenchel_client.table import PartyTable
-from fenchel_client.task import Task
+from fenchel_client.task import Cluster, Task
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, InvalidInput, Refusal, RunLocked, ValueNotFinite, ValueOutOfRange
 from fenchel_common.identity import Kit

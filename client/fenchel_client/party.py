@@ -12,7 +12,6 @@ from typing import Final
 
 from fenchel_client.alignment import arrange
 from fenchel_client.consent import Consent
-from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.firstresults import FirstResults
@@ -20,7 +19,7 @@ from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import FIRST_ALIGNMENT, SetupClient
 from fenchel_client.statefolder import StateFolder
-from fenchel_client.task import Task
+from fenchel_client.task import Cluster, Task
 from fenchel_client.tasklimits import before_layout, recorded_task_limit, round_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard

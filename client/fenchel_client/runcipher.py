@@ -2,7 +2,6 @@
 
 import logging
 
-from fenchel_client.crypto.blocks import Cluster
 from fenchel_client.crypto.blocktags import BlockTags
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.groupkeys import mask_keys
@@ -11,6 +10,7 @@ from fenchel_client.crypto.keys import SUBGROUP_ASSUMPTION, KeyKind
 from fenchel_client.crypto.masks import MaskCipher
 from fenchel_client.crypto.obfuscators import ObfuscatorPool
 from fenchel_client.crypto.plain import Cipher, PlainCipher
+from fenchel_client.task import Cluster
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import RunId

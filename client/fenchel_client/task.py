@@ -1,8 +1,11 @@
-"""The task that the server gives a party, and the handler that answers it, independent of the transport."""
+"""The task that the server gives a party, the handler that answers it, and the cluster that may do its heavy work."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from fenchel_client.crypto.blocks import Workers
+from fenchel_client.crypto.keys import PrivateKey
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.records import Moment
 
@@ -24,3 +27,11 @@ class Task:
 
 Handler = Callable[[Task], bytes]
 """Gives the result of a task, or raises; the server learns the public reason of a `Refusal` and of no other error."""
+
+
+class Cluster(Protocol):
+    """Where the heavy work of tasks is done, if not in the process that has the task."""
+
+    def workers(self, key: PrivateKey) -> Workers:
+        """Workers that have this key."""
+        ...

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from gmpy2 import mpz
 
-from fenchel_client.crypto.keys import PrivateKey
 from fenchel_client.crypto.obfuscators import Obfuscator
 from fenchel_common.crypto.paillier import PublicKey
 
@@ -19,14 +18,6 @@ class Workers(Protocol):
 
     def decrypt(self, ciphertexts: Sequence[mpz]) -> list[mpz] | None:
         """The signed plaintexts; None if the caller should do it itself."""
-        ...
-
-
-class Cluster(Protocol):
-    """A way to workers on other machines."""
-
-    def workers(self, key: PrivateKey) -> Workers:
-        """Workers that have this key."""
         ...
 
 

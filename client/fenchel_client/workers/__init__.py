@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fenchel_client.crypto.blocks import Cluster
+from fenchel_client.task import Cluster
 
 LOCAL: Final = "local"
 
