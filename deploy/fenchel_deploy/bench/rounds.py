@@ -42,7 +42,7 @@ from fenchel_server.rounds.ledger import TOTAL
 from fenchel_server.rounds.outcome import RunOutcome
 
 COARSE, FINE = 1e-2, 1e-3
-ROUNDING: Final = 1e-12
+ROUNDING = 1e-12
 """What double precision can take from D in a round."""
 AGREEMENT = 1e-6
 """The largest difference of P between an encrypted run and a run in clear, which sum samples in different orders."""
