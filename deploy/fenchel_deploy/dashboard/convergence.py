@@ -18,6 +18,7 @@ SHARES = frozenset({"accuracy", CLASS_ACCURACY})
 def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
     """The gap, the objective between its bounds, and the fit; each only if some round has it."""
     certified = config.algorithm_settings().profile.certified
+    legs = " The path goes through its λ, the largest first, once for each fold." if config.path is not None else ""
     charts = []
     if _any(history, "gap"):
         charts.append(
@@ -28,7 +29,7 @@ def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
                 {"gap": "duality gap"},
                 Axis("duality gap P − D, no unit", Form.SMALL, log=True),
                 caption="A bound on the distance to the optimum of all data together. It is computed from encrypted "
-                "training alone.",
+                "training alone." + legs,
                 goal=config.stop.gap if certified else None,
             )
         )
@@ -42,7 +43,7 @@ def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
                 "The objective",
                 {"primal": "P, of the model"} | ({"dual": "D, below every model"} if bounded else {}),
                 Axis("mean loss + regularisation, no unit", Form.FIGURE, log=positive),
-                caption="The optimum lies between the two lines." if bounded else "",
+                caption=("The optimum lies between the two lines." if bounded else "") + legs,
             )
         )
     if fits := [name for name in FIT_NAMES if _any(history, name)]:
@@ -56,7 +57,7 @@ def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
                 Axis("share of training samples", Form.SHARE)
                 if shares
                 else Axis("of the labels as the run uses them", Form.FIGURE),
-                caption="On the samples that it is trained on.",
+                caption="On the samples that it is trained on." + legs,
             )
         )
     return charts

@@ -84,9 +84,7 @@ const Charts = (() => {
     const ticks = logged ? logTicks(Math.min(...shown), Math.max(...shown)) : [];
     const y = axis(chart.y, shown, logged ? { type: "log", tickvals: ticks, ticktext: ticks.map((value) => Forms.tick(value)) } : {});
     const goal = chart.goal === null ? {} : {
-      shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.goal, y1: chart.goal, line: { color: colour("--bad"), width: 1.5, dash: "dash" } }],
-      annotations: [{ xref: "paper", x: 0, xanchor: "left", y: logged ? Math.log10(chart.goal) : chart.goal, yanchor: "bottom",
-        text: `goal ${Forms.text(chart.goal, "small")}`, showarrow: false, font: { color: colour("--bad") } }] };
+      shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.goal, y1: chart.goal, line: { color: colour("--bad"), width: 1.5, dash: "dash" } }] };
     return [traces, layout(chart, 300, roundsAxis(chart, positions), y, goal)];
   }
 
@@ -144,8 +142,9 @@ const Charts = (() => {
 
   function legend(chart) {
     if (chart.kind === "map") return MAP_WORDS.map((name, value) => [name, colour(`--map-${value}`), false]).reverse();
-    if (chart.kind === "ranges" || chart.series.length < 2) return [];
-    return chart.series.map((one, number) => [one.name, series(chart, number), chart.kind === "lines"]);
+    if (chart.kind === "ranges") return [];
+    const named = chart.series.length < 2 ? [] : chart.series.map((one, number) => [one.name, series(chart, number), chart.kind === "lines"]);
+    return chart.goal === null ? named : [...named, [`goal ${Forms.text(chart.goal, "small")}`, colour("--bad"), true]];
   }
 
   // Plotly is large. The page asks for it when all but the charts is shown; in a report it is the last script.
