@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fenchel_common.algorithms.partial.progress import REMEMBERED
 from fenchel_common.errors import InvalidConfig, Refusal
 from fenchel_common.ids import ClientId
 from fenchel_common.wire import partial as wire
@@ -191,8 +192,8 @@ def test_settings_say_what_partial_rounds_cannot_do() -> None:
 def test_memory_is_bounded() -> None:
     case = problem(**{**CASE, "rows": 30})
     run = simulation(case, (2, 1), "fraction:1.0")
-    run.run(30)
+    run.run(REMEMBERED + 5)
     for state in states_of(run).values():
-        assert len(state.memory.entries) == 2 + 2 * 20
+        assert len(state.memory.entries) == 2 + 2 * REMEMBERED
         assert len(state.pairs) + len(state.models) + len(state.grams) < 8
-        assert len(state.predictions) <= 2 * 20 + 4
+        assert len(state.predictions) <= 2 * REMEMBERED + 4
