@@ -151,6 +151,8 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
                 for frame in task_frames(item.key, item.body):
                     self._mailbox.count(outbox.client, item.key, down=frame.ByteSize())
                     yield frame
+                    if frame.chunk.index:
+                        self._mailbox.progressed(outbox.client)
             return
         message = self._message(item)
         self._mailbox.count(outbox.client, None, down=message.ByteSize())
@@ -275,6 +277,8 @@ class _Reader:
             self._add(message.chunk)
         elif kind == "heartbeat":
             self._count_idle_message()
+            if message.heartbeat.working:
+                self._mailbox.progressed(self._client)
         else:
             raise ProtocolViolation(f"a message of kind {kind!r} is not expected here")
 
@@ -299,6 +303,8 @@ class _Reader:
         if self._body is None:
             raise ProtocolViolation("a chunk belongs to no result")
         self._body.add(chunk)
+        if self._body.kept and chunk.index:
+            self._mailbox.progressed(self._client)
         self._finish_if_whole()
 
     def _finish_if_whole(self) -> None:

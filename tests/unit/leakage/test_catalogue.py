@@ -65,7 +65,6 @@ NEVER_SENT = {
     "CorrectiveReached",
     "PartyRun",
     "Company",
-    "ServerState",
     # Inside sealed bytes.
     "WrappedKey",
     "RunSecrets",
