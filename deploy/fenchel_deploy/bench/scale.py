@@ -21,6 +21,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -30,6 +31,7 @@ import numpy as np
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.crypto.packing import slot_layout
+from fenchel_common.crypto.words import word_type
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError, InvalidInput
@@ -247,16 +249,18 @@ class ScaleMeter:
         self._phase, self._since_s = following, time.monotonic()
 
     def _look_at_memory(self) -> None:
-        parties = [pss_mib(party) for party in self._parties]
-        server = pss_mib(self._server)
-        seen = {"server": server, "party": max(parties), "all": server + sum(parties)}
-        self._pss = {name: max(size, self._pss.get(name, 0.0)) for name, size in seen.items()}
-        peaks = {"server": peak_memory_mib(self._server), "party": max(map(peak_memory_mib, self._parties))}
-        forget_peak_memory(self._server)
-        self._idle_mib = self._idle_mib or peaks["server"]
-        ended = (not self._phase[0], self._phase[1])
-        self._server_peaks[ended] = max(peaks["server"], self._server_peaks.get(ended, 0.0))
-        self._peaks = {name: max(peak, self._peaks.get(name, 0.0)) for name, peak in peaks.items()}
+        # After the last round processes end, while this looks at them.
+        with suppress(ProcessLookupError):
+            parties = [pss_mib(party) for party in self._parties]
+            server = pss_mib(self._server)
+            seen = {"server": server, "party": max(parties), "all": server + sum(parties)}
+            peaks = {"server": peak_memory_mib(self._server), "party": max(map(peak_memory_mib, self._parties))}
+            forget_peak_memory(self._server)
+            self._pss = {name: max(size, self._pss.get(name, 0.0)) for name, size in seen.items()}
+            self._idle_mib = self._idle_mib or peaks["server"]
+            ended = (not self._phase[0], self._phase[1])
+            self._server_peaks[ended] = max(peaks["server"], self._server_peaks.get(ended, 0.0))
+            self._peaks = {name: max(peak, self._peaks.get(name, 0.0)) for name, peak in peaks.items()}
 
     def _cpu(self) -> dict[str, float]:
         return {"server": cpu_seconds([self._server]), "parties": cpu_seconds(self._parties)}
@@ -277,7 +281,7 @@ def largest_sum_mib(config: RunConfig, size: Size) -> float:
     assert isinstance(settings, CorrectiveSettings)
     alpha = settings.formats(size.parties).alpha
     slots = slot_layout(alpha, config.key.bits).slots
-    in_block = slots * alpha.slot_bits // 8 if config.cipher == "masks" else config.key.bits // 4
+    in_block = slots * word_type(alpha).itemsize if config.cipher == "masks" else config.key.bits // 4
     return VECTORS_BY_SAMPLE * -(-size.samples // slots) * in_block / MIB
 
 
