@@ -63,7 +63,7 @@ class RunConfig(Section):
     cipher: CipherWord = defaults.CIPHER
     key: KeyConfig = KeyConfig()
     alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
-    overlap: Literal["error", "first"] = defaults.OVERLAP
+    overlap: Literal["error", "first", "sum"] = defaults.OVERLAP
     samples: SamplesWord = defaults.SAMPLES
     features: FeaturesConfig | None = None
     precision: Precision = defaults.PRECISION
@@ -123,6 +123,12 @@ class RunConfig(Section):
                 "features.scale = '{scale}' shows the holders of a feature values of single samples; set "
                 "acknowledge_extremes = true if they may learn them, or use scale = 'standard'",
                 {"scale": self.range_scale},
+            )
+        if self.overlap == "sum" and self.features is not None:
+            raise PydanticCustomError(
+                "overlap",
+                "overlap = 'sum' takes values as they are, because no party knows which zeros stand for a value of "
+                "another one; prepare the features beforehand and leave out [features]",
             )
         if self.release is not None and self.path is not None:
             raise PydanticCustomError(

@@ -31,10 +31,15 @@ _UNLABELLED, _INCOMPLETE = -1, -2
 
 
 class OverlapRule(Enum):
-    """The rule for a feature of a sample that two parties hold; the values are those of the configuration."""
+    """The rule for a feature of a sample that two parties hold; the values are those of the configuration.
+
+    By `SUM` the value is the sum of what its holders have, of which at most one is not zero: the squared length of a
+    row is then the sum of their parts. The constant feature of an intercept counts once by every rule.
+    """
 
     ERROR = "error"
     FIRST = "first"
+    SUM = "sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,13 @@ def lay_out(
     for cohort in cohorts.incomplete:
         slot_of[cohort.samples] = _INCOMPLETE
     slot_of[np.concatenate([cohort.samples for cohort in shuffled])] = np.arange(federation.sample_count)
-    cuts = _ignored(features, federation)
+    cuts = _ignored(features, federation, intercept_alone=overlap is OverlapRule.SUM)
     opened = _opened_cohorts(federation)
+    leaves = tuple(one.cohort.leaf(one.salt) for one in opened)
     clients = {
-        holding.client: _client_layout(federation, holding.client, slot_of[numbers[position]], cuts[position], opened)
+        holding.client: _client_layout(
+            federation, holding.client, slot_of[numbers[position]], cuts[position], opened, leaves
+        )
         for position, holding in enumerate(holdings)
     }
     return Alignment(federation, clients, left_out_notes(holdings, cohorts))
@@ -133,6 +141,7 @@ def _client_layout(
     slot_of_row: NDArray[np.int64],
     ignored: tuple[IgnoredFeatures, ...],
     opened_cohorts: Sequence[OpenedCohort],
+    leaves: tuple[bytes, ...],
 ) -> ClientLayout:
     blocks = federation.sample_index.of(client)
     used = np.flatnonzero(slot_of_row >= 0)
@@ -147,7 +156,7 @@ def _client_layout(
         block_ids=np.array(list(blocks)),
         block_sizes=np.array(list(blocks.values())),
         cohorts=tuple(opened for opened in opened_cohorts if client in opened.cohort.holders),
-        leaves=tuple(opened.cohort.leaf(opened.salt) for opened in opened_cohorts),
+        leaves=leaves,
         # Slots are numbered through all blocks in order, so sorting by slot fills this party's blocks in order.
         rows=used[np.argsort(slot_of_row[used])],
         unlabelled=np.flatnonzero(slot_of_row == _UNLABELLED),
@@ -178,7 +187,9 @@ def _block_cohorts(index: BlockIndex, *, features: bool) -> list[BlockCohort]:
     ]
 
 
-def _ignored(features: HeldFeatures, federation: FederationLayout) -> list[tuple[IgnoredFeatures, ...]]:
+def _ignored(
+    features: HeldFeatures, federation: FederationLayout, *, intercept_alone: bool
+) -> list[tuple[IgnoredFeatures, ...]]:
     """For each party, the features that an earlier holder of the same blocks has too, with these blocks."""
     position_of = {client: position for position, client in enumerate(federation.clients)}
     blocks_by_holders: dict[tuple[ClientId, ...], list[int]] = {}
@@ -188,7 +199,9 @@ def _ignored(features: HeldFeatures, federation: FederationLayout) -> list[tuple
     for holders, block_ids in blocks_by_holders.items():
         positions = [position_of[holder] for holder in holders]
         for number, position in enumerate(positions):
-            twice = np.flatnonzero(features.together(positions[:number])[features.held[position]])
+            held = features.held[position]
+            counted = held == features.intercept if intercept_alone else np.ones(len(held), dtype=bool)
+            twice = np.flatnonzero(features.together(positions[:number])[held] & counted)
             if len(twice):
                 cuts[position].setdefault(twice.tobytes(), []).extend(block_ids)
     return [

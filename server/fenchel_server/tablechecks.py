@@ -3,6 +3,7 @@
 An error says to the server's operator what is wrong, and has for each party that can mend it what it is to be told.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Final
@@ -42,10 +43,11 @@ def check_no_overlap(holdings: Sequence[Holding], features: HeldFeatures, cohort
     """Refuses a feature of a sample that two parties hold."""
     problems = []
     twice_at: dict[int, set[str]] = {}
-    for (first, one), (second, other) in combinations(enumerate(holdings), 2):
-        count = sum(len(cohort.samples) for cohort in cohorts if {first, second} <= set(cohort.holders))
-        if not count:
-            continue
+    together: Counter[tuple[int, int]] = Counter()
+    for cohort in cohorts:
+        together.update(dict.fromkeys(combinations(cohort.holders, 2), len(cohort.samples)))
+    for (first, second), count in sorted(together.items()):
+        one, other = holdings[first], holdings[second]
         own, others = (features.without_intercept(position) for position in (first, second))
         if twice := features.named(np.intersect1d(own, others, assume_unique=True)):
             problems.append(
@@ -56,8 +58,9 @@ def check_no_overlap(holdings: Sequence[Holding], features: HeldFeatures, cohort
     if problems:
         raise AlignmentError(
             f"features would be counted twice: {'; '.join(problems)}. Remove them at one party, or set "
-            'overlap = "first" to use them from the party that comes first in the roster; RUN.features.csv in the '
-            "state folder of each of these parties tells their names",
+            'overlap = "first" to use them from the party that comes first in the roster, or overlap = "sum" if each '
+            "value is at one of them and zero at the others; RUN.features.csv in the state folder of each of these "
+            "parties tells their names",
             unfit={
                 holdings[position].client: UnfitData(Misfit.FEATURES_HELD_TWICE, _some(twice))
                 for position, twice in twice_at.items()

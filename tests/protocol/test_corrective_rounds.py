@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
 from fenchel_deploy.bench.rounds import Sweep, run
 from fenchel_deploy.inprocess.layouts import IN_CLEAR
+from fenchel_deploy.papers.splits import nonzeros
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
@@ -37,6 +39,7 @@ from support.corrective import (
     simulation,
     state_of,
 )
+from support.keys import MASKS
 from support.problems import Problem, problem
 from support.simulation import Simulation
 
@@ -244,6 +247,17 @@ def test_a_feature_that_two_parties_hold_is_counted_once() -> None:
     left = Shard(tuple(case.ids), names[:5], X[:, :5], y)
     right = Shard(tuple(case.ids), names[4:], X[:, 4:], y)
     run = Simulation.of([left, right], settings(case, stop={"gap": 1e-4, "rounds": 100}), overlap=OverlapRule.FIRST)
+    assert run.run().outcome is Outcome.CONVERGED
+    assert error_of(run, case) <= 1e-4
+
+
+@pytest.mark.parametrize("level", ["plain", "sealed"])
+def test_values_of_a_sample_that_several_parties_hold_in_parts_are_added_up(level: str) -> None:
+    case = problem(**CASE)
+    shards = nonzeros(case.data, (2, 3), seed=0)
+    values: dict[str, Any] = {"stop": {"gap": 1e-4, "rounds": 100}, "privacy": level}
+    key = {} if level == "plain" else {"key": MASKS}
+    run = Simulation.of(shards, settings(case, **values), overlap=OverlapRule.SUM, **key)
     assert run.run().outcome is Outcome.CONVERGED
     assert error_of(run, case) <= 1e-4
 

@@ -7,13 +7,15 @@ from fenchel.v1 import hyfdca_pb2
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
-from fenchel_common.errors import InvalidInput
+from fenchel_common.errors import AlignmentError, InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.objectives import primal_point
+from fenchel_deploy.papers.splits import nonzeros
 from fenchel_server.algorithms.hyfdca.round import MEASURED_ALONE
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.contract import Outcome
+from support.halves import forged
 from support.hyfdca import CASE, FIRST, GRIDS, LAST, settings, simulation
 from support.listed import numbers_in
 from support.problems import problem
@@ -302,6 +304,37 @@ def test_overlapping_features_count_once_with_the_first_rule() -> None:
     run = Simulation.of([left, wider], settings(case, stop={"gap": 1e-4, "rounds": 400}), overlap=OverlapRule.FIRST)
     assert run.run().outcome is Outcome.CONVERGED
     assert abs(case.primal(run.weights(case.data.features)) - case.optimum) <= 1e-4
+
+
+def test_with_unit_row_norms_nobody_is_told_norms_and_a_server_that_sends_them_is_refused() -> None:
+    run = simulation(problem(**CASE), stop={"gap": None}, certificate_every=0, row_norm="unit")
+    run.round()
+    bodies = [body for _, phase, _, body, _ in run.messages if phase == "local_dual"]
+    assert len(bodies) == 4
+    assert not any(hyfdca_pb2.HyfdcaDualTask.FromString(body).HasField("norms") for body in bodies)
+    measured = simulation(problem(**CASE), stop={"gap": None}, certificate_every=0)
+    measured.round()
+    told = next(body for _, phase, _, body, _ in measured.messages if phase == "local_dual")
+    norms = hyfdca_pb2.HyfdcaDualTask.FromString(told).norms
+    run.forging[2, "local_dual", FIRST] = forged(
+        hyfdca_pb2.HyfdcaDualTask, lambda message: message.norms.CopyFrom(norms)
+    )
+    with pytest.raises(InvalidInput, match="norms: the steps of this run do not use them"):
+        run.round()
+
+
+@pytest.mark.parametrize("row_norm", ["measured", "unit"])
+def test_values_of_a_sample_that_several_parties_hold_in_parts_are_added_up(row_norm: str) -> None:
+    """Supplement 7.2: of each sample every party of a group has a part of the values that are not zero."""
+    case = problem(**CASE)
+    shards = nonzeros(case.data, (2, 3), seed=0)
+    assert set(shards[0].features) & set(shards[1].features)
+    chosen = settings(case, stop={"gap": 1e-4, "rounds": 800}, row_norm=row_norm)
+    run = Simulation.of(shards, chosen, overlap=OverlapRule.SUM)
+    assert run.run().outcome is Outcome.CONVERGED
+    assert abs(case.primal(run.weights(case.data.features)) - case.optimum) <= 1e-4
+    with pytest.raises(AlignmentError, match='or overlap = "sum"'):
+        Simulation.of(shards, chosen)
 
 
 def test_rounds_and_phases_out_of_order_are_refused() -> None:

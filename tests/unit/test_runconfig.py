@@ -37,6 +37,12 @@ seconds = 600
 """
 
 
+def test_values_that_are_added_up_are_not_prepared() -> None:
+    assert RunConfig.from_mapping({"name": "parts", "overlap": "sum"}).overlap == "sum"
+    with pytest.raises(InvalidConfig, match=r"overlap = 'sum' .* leave out \[features\]"):
+        RunConfig.from_mapping({"name": "parts", "overlap": "sum", "features": {}})
+
+
 def test_a_whole_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(WHOLE)

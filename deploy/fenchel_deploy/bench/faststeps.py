@@ -70,7 +70,8 @@ class FastSteps:
         }
         self._sample_counts = {name: layout.samples_of(name) for name in layout.clients}
         self._rule, _ = step_rule(settings, layout, self._sample_counts)
-        self._norms = squared_row_norms(dataset.X)
+        unit = settings.row_norm == "unit"
+        self._norms = np.ones(len(dataset.y)) if unit else squared_row_norms(dataset.X)
         self._alpha = np.zeros(len(dataset.y))
         self._w = np.zeros(dataset.X.shape[1])
         self._predictions = np.zeros(len(dataset.y))

@@ -41,6 +41,7 @@ VERBS = (
     "compare",
     "audit",
     "bench",
+    "experiment",
     "up",
     "down",
     "ping",

@@ -14,6 +14,7 @@ from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.losses import LOSSES
 from fenchel_common.selection import LambdaPath
 from fenchel_deploy.cli.choices import parse_choice
+from fenchel_deploy.cli.completion import algorithm_names
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.demonstration import common_options
 from fenchel_deploy.cli.exits import ExitCode
@@ -32,7 +33,12 @@ from fenchel_deploy.cli.options import (
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.runviews import path_table
 from fenchel_deploy.cli.story import RunStory
+from fenchel_deploy.cli.tunepareto import parse_ranges, tune_pareto
+from fenchel_deploy.paretotuning import ParetoOptions
 from fenchel_deploy.tuning import run_tune
+
+LAMBDA, PARETO = "lambda", "pareto"
+HELD_OUT = 0.2
 
 
 def register(app: typer.Typer) -> None:
@@ -61,6 +67,21 @@ def tune(
     key_bits: KeyBitsOption = defaults.DEMO_KEY_BITS,
     privacy: PrivacyOption = defaults.PRIVACY,
     cipher: CipherOption = defaults.CIPHER,
+    objective: Annotated[
+        str,
+        typer.Option(help="lambda: a path of λ. pareto: hyper-parameters by random search with competing metrics."),
+    ] = LAMBDA,
+    algorithm: Annotated[
+        str,
+        typer.Option(help="With pareto: an algorithm that `fenchel algorithms` lists.", autocompletion=algorithm_names),
+    ] = "fedavg",
+    lambda_: Annotated[float, typer.Option("--lambda", help="With pareto: the regularisation.")] = defaults.LAMBDA,
+    trials: Annotated[int, typer.Option(min=1, help="With pareto: how many trials.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="With pareto: rounds of a trial.")] = 30,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=LOW:HIGH", help="With pareto: a parameter to search; repeatable."),
+    ] = None,
     separate: Annotated[
         bool, typer.Option(help="Train with each λ in a run of its own too, and compare rounds and seconds.")
     ] = False,
@@ -69,8 +90,30 @@ def tune(
 ) -> None:
     """Train with a path of regularisations λ in one run, and choose one on samples that were held out.
 
-    A federation of your own does the same if its run's file has a section [path].
+    A federation of your own does the same if its run's file has a section [path]. With --objective pareto, trials of an
+    algorithm in this process, in clear, draw its hyper-parameters at random, and one of those that no other trial beats
+    is chosen by grey relational analysis.
     """
+    if parse_choice("--objective", objective, LAMBDA, PARETO) == PARETO:
+        if (folds, metric, keep) != (None, None, None) or separate:
+            raise InvalidInput("--objective pareto: has no --folds, --metric, --separate or --keep")
+        chosen = common_options(
+            algorithm=algorithm,
+            dataset=dataset,
+            grid=grid,
+            split="even",
+            loss=loss,
+            lambda_=lambda_,
+            gap=None,
+            rounds=rounds,
+            seed=seed,
+            key_bits=key_bits,
+            privacy=privacy,
+            cipher=cipher,
+        )
+        share, bounds = HELD_OUT if held_out is None else held_out, parse_ranges(algorithm, ranges or [])
+        tune_pareto(ParetoOptions(chosen, share, trials, rounds, bounds), output=output)
+        return
     common = common_options(
         algorithm="hyfdca",
         dataset=dataset,

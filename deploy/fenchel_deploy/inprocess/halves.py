@@ -161,9 +161,11 @@ class Halves(Generic[C, S]):
         return preparations, record_to_bytes(record, self.alignment.federation.clients)
 
 
-def hyfdca_halves(shards: Sequence[Shard], settings: DualSettings) -> Halves[AlgorithmClient, AlgorithmServer]:
+def hyfdca_halves(
+    shards: Sequence[Shard], settings: DualSettings, *, overlap: OverlapRule = OverlapRule.ERROR
+) -> Halves[AlgorithmClient, AlgorithmServer]:
     """A run of HyFDCA in clear."""
     # A family with dual variables has one algorithm.
     (client_half,) = CLIENT_HALVES[settings.family.name].values()
     (server_half,) = SERVER_HALVES[settings.family.name].values()
-    return Halves(shards, settings, client_half=client_half, server_half=server_half)
+    return Halves(shards, settings, client_half=client_half, server_half=server_half, overlap=overlap)

@@ -20,7 +20,11 @@ from support.problems import problem
 
 
 @pytest.mark.parametrize("grid", [(2, 2), (4, 1), (1, 4)])
-@pytest.mark.parametrize("values", [{"local": "paper", "h": 7}, {"local": "theory"}], ids=["paper", "theory"])
+@pytest.mark.parametrize(
+    "values",
+    [{"local": "paper", "h": 7}, {"local": "paper", "h": 7, "row_norm": "unit"}, {"local": "theory"}],
+    ids=["paper", "unit rows", "theory"],
+)
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_the_fast_simulation_equals_the_real_halves_up_to_fixed_point(
     grid: tuple[int, int], values: dict[str, object], loss: str

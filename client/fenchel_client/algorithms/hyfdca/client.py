@@ -87,7 +87,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._model_version: dict[int, Sequence[Origin]] = {}
         self._gap: tuple[Sequence[Origin], float] | None = None
         """P − D of the last certificate that this client opened, and the contributions to it."""
-        self._norms = norms_alone(self._rows)
+        self._norms = np.ones(self._rows.count) if settings.row_norm == "unit" else norms_alone(self._rows)
 
     def first_book(self) -> HyfdcaBook:
         return self._first_book
@@ -196,6 +196,8 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._take_alpha(None, book)
         self._take_model(task.model, book.entered_model_of)
         if task.norms is not None:
+            if self._settings.row_norm == "unit":
+                raise InvalidInput("norms: the steps of this run do not use them")
             self._norms = whole_norms(task.norms, self._rows, self._codec, book.norms_of)
         predictions = self._predictions(predicted, task.products, book)
         changes = restated = figures = None

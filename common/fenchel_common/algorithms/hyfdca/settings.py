@@ -31,6 +31,10 @@ class HyfdcaSettings(DualSettings):
     gamma: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
         default=None, description="Overrides γ_t, above 0 and at most 1."
     )
+    row_norm: Literal["measured", "unit"] = Field(
+        default="measured",
+        description="‖x_i‖² in the steps: that of the row, or 1 as the paper prints it, whatever the row's length.",
+    )
 
     @field_validator("h", mode="before")
     @classmethod

@@ -243,10 +243,11 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
         current, state = self._current(), self._state
         drawn = sorted({part.block for part in current.draws.get(client, ())})
         evaluated = self.layout.reporters.get(client, ()) if figures and current.rules.certifying else ()
+        due = bool(drawn) and self.settings.row_norm == "measured" and self._exchange.needs_norms(client)
         return self._exchange.dual_task(
             client,
             state.model,
-            norms=state.norms_of(client) if drawn and self._exchange.needs_norms(client) else None,
+            norms=state.norms_of(client) if due else None,
             products=state.products_of(sorted(self.layout.sample_index.shared.intersection({*drawn, *evaluated}))),
             drawn=tuple(drawn),
             restated=restated,
