@@ -7,8 +7,8 @@ split over a grid that is as square as the number of parties allows. Runs end af
                 from the start of the processes to the first task
     round       median seconds of a round, and those of its phases in the median
     bytes       of the median round, and of the set-up, up and down
-    round_cpu   CPU seconds a round, of the server and of all parties together; other work on the machine does not
-                change them
+    round_cpu   CPU seconds of the median round, of the server and of all parties together; other work on the machine
+                does not change them
     memory      MiB. `idle`: the server when it sends the first task; `peak`: the most that a process had in memory, as
                 the kernel counts it, of the server in each phase too; `pss`: the most of its share of memory that was
                 seen when a phase began
@@ -17,8 +17,10 @@ An exponent e says that a cost grows like size^e: least squares of the logarithm
 samples and in parties at once.
 """
 
+import queue
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +41,6 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.bench.ciphers import CIPHERS, PLAIN
 from fenchel_deploy.bench.processes import (
     check_measurable,
-    cpu_seconds,
     forget_peak_memory,
     peak_memory_mib,
     pss_mib,
@@ -161,8 +162,8 @@ class ScaleBench:
             began_s = time.monotonic()
             with federation:
                 meter = ScaleMeter(federation, began_s)
-                for event in federation.events():
-                    meter.observe(event)
+                for came_s, event in timed(federation.events()):
+                    meter.observe(event, came_s)
                 federation.wait()
                 if not meter.rounds:
                     raise InvalidInput(f"no round was completed: {meter.reason or federation.log(SERVER)[-500:]}")
@@ -184,22 +185,16 @@ class ScaleMeter:
         self._pss: dict[str, float] = {}
         self._peaks: dict[str, float] = {}
         self._server_peaks: dict[tuple[bool, str], float] = {}
-        self._cpu_began: dict[str, float] = {}
-        self._cpu_ended: dict[str, float] = {}
-        self._outcome: Event = {}
 
-    def observe(self, event: Event) -> None:
-        """Takes an event of the server, as it comes."""
+    def observe(self, event: Event, came_s: float) -> None:
+        """Takes an event of the server, and when it came."""
         if event["event"] == "phase":
-            self._end_phase((event["round"], event["phase"]))
-            if event["round"] == 1 and not self._cpu_began:
-                self._cpu_began = self._cpu()
+            self._end_phase((event["round"], event["phase"]), came_s)
         elif event["event"] == "round":
-            self._end_phase((event["round"], ""))
-            self._cpu_ended = self._cpu()
+            self._end_phase((event["round"], ""), came_s)
             self.rounds.append(event)
         elif event["event"] == "ended":
-            self.reason, self._outcome = event["reason"], event["outcome"] or {}
+            self.reason = event["reason"]
 
     def figures(self) -> Row:
         """The figures of a run that had a round."""
@@ -209,7 +204,7 @@ class ScaleMeter:
         round_s = [event["costs"]["seconds"]["total"] for event in self.rounds]
         setup_s = sum(seconds for phase, seconds in setup.items() if phase != START)
         beyond = self._peaks["server"] - self._idle_mib
-        cpu = {name: self._cpu_ended[name] - began for name, began in self._cpu_began.items()}
+        cpu = [event["costs"]["cpu_seconds"] for event in self.rounds]
         return {
             "rounds": len(self.rounds),
             "ended": self.reason,
@@ -220,8 +215,8 @@ class ScaleMeter:
             "round_s": statistics.median(round_s),
             "round_phases_s": {phase: self._median_of(phase) for phase in phases},
             "total_s": sum(self._seconds.values()),
-            "round_cpu_s": {name: cpu_s / len(self.rounds) for name, cpu_s in cpu.items()},
-            "round_cpu_total_s": sum(cpu.values()) / len(self.rounds),
+            "round_cpu_s": {name: statistics.median(one[name] for one in cpu) for name in cpu[0]},
+            "round_cpu_total_s": statistics.median(sum(one.values()) for one in cpu),
             "bytes_up": statistics.median(way["up"]),
             "bytes_down": statistics.median(way["down"]),
             "round_bytes": statistics.median(map(sum, zip(*way.values(), strict=True))),
@@ -241,12 +236,10 @@ class ScaleMeter:
             seconds for (round_id, name), seconds in self._seconds.items() if round_id and name == phase
         )
 
-    def _end_phase(self, following: tuple[int, str]) -> None:
-        now_s = time.monotonic()
-        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + now_s - self._since_s
-        # Looking at the memory of many processes takes a while, which is no part of a phase.
+    def _end_phase(self, following: tuple[int, str], ended_s: float) -> None:
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + ended_s - self._since_s
         self._look_at_memory()
-        self._phase, self._since_s = following, time.monotonic()
+        self._phase, self._since_s = following, ended_s
 
     def _look_at_memory(self) -> None:
         # After the last round processes end, while this looks at them.
@@ -262,8 +255,21 @@ class ScaleMeter:
             self._server_peaks[ended] = max(peaks["server"], self._server_peaks.get(ended, 0.0))
             self._peaks = {name: max(peak, self._peaks.get(name, 0.0)) for name, peak in peaks.items()}
 
-    def _cpu(self) -> dict[str, float]:
-        return {"server": cpu_seconds([self._server]), "parties": cpu_seconds(self._parties)}
+
+def timed(events: Iterator[Event]) -> Iterator[tuple[float, Event]]:
+    """The events, each with the time at which it came: who takes them may be busy with the one before."""
+    came: queue.SimpleQueue[tuple[float, Event] | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            for event in events:
+                came.put((time.monotonic(), event))
+        finally:
+            came.put(None)
+
+    threading.Thread(target=read, name="events", daemon=True).start()
+    while (one := came.get()) is not None:
+        yield one
 
 
 def made_up(samples: int, seed: int) -> Dataset:
