@@ -306,11 +306,8 @@ class Driver:
             raise AssertionError("a commit follows an outcome of the set-up or of a round")
         with self._ledger.spending(Kind.STORE):
             self._commit(ending)
-        if self._setup is not None:
-            # Nothing of it is needed in the rounds, and it had the pseudonyms of all samples.
-            self._setup = self._commit = None
-            give_back_free_memory()
-        self._commit = None
+        self._setup = self._commit = None
+        give_back_free_memory()
 
     def _take_record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
         """The record of the round that ends now; the costs from now on are the next round's."""
