@@ -68,6 +68,10 @@ class Progress:
 AT_THE_START: Final = Progress()
 
 
+METRICS_IN_WORDS: Final = {"auc": "AUC", "log_loss": "log-loss", "rmse": "RMSE"}
+"""The metrics of held-out samples, as people read them."""
+
+
 class LambdaPath(BaseModel):
     """The section `[path]` of a run.
 

@@ -4,9 +4,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report, Tell
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report
 from fenchel_deploy.folders import SERVER, kit_folder
 from fenchel_deploy.local import LocalFederation
+from fenchel_deploy.running import Tell
 
 
 def run_demo(
@@ -23,7 +24,8 @@ def run_demo(
     them, and returns its address.
     """
     demonstration = Demonstration.prepare(options)
-    tell({"event": "centralized", "primal": demonstration.optimum.primal})
+    if demonstration.optimum is not None:
+        tell({"event": "centralized", "primal": demonstration.optimum.primal})
     with tempfile.TemporaryDirectory(prefix="fenchel-demo-") as scratch:
         folder = directory or Path(scratch)
         config = demonstration.config("demo")

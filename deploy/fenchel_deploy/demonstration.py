@@ -4,11 +4,11 @@
 problem, the run's configuration, the events and the report.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.fitting import check_label_settings, check_loss, check_partition
 from fenchel_common.algorithms.settings import AlgorithmSettings, Partition, Profile
 from fenchel_common.data.datasets import Dataset, load_dataset
-from fenchel_common.data.heterogeneous import Split, dirichlet_rows, row_shards
+from fenchel_common.data.heterogeneous import Split, row_shards
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import FederationFailed, InvalidConfig
@@ -26,24 +26,25 @@ from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.losses import Fit, Loss
 from fenchel_common.privacy import CipherWord, Privacy
-from fenchel_common.ranges import RangeScale
 from fenchel_common.runconfig import RunConfig, SamplesWord
+from fenchel_deploy.constrainedreference import FEDSGM, ConstrainedProblem
 from fenchel_deploy.reference import Optimum, Problems
-from fenchel_deploy.tablefolder import label_settings, pooled, read_tables, scale_of
+from fenchel_deploy.running import Event, RunningFederation, Tell
+from fenchel_deploy.tablefolder import label_settings, pooled, read_tables, run_preparation, scale_of
 from fenchel_server.rounds.outcome import RunOutcome
 
 LOG_CHARACTERS = 2000
 
 WITH_REPORT = ("completed", "exhausted", "diverged")
 """The statuses of runs that end with a model, or with figures that say why there is none of use."""
-Event = Mapping[str, Any]
-Tell = Callable[[Event], None]
 Report = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class DemonstrationOptions:
     """The choices of a demonstration. `local`, `h` and `classes` are HyFDCA's; `parameters` are other settings.
+
+    Without `loss` or `lambda_`, the algorithm's own default holds.
 
     With `tables`, the parties are these, each with the table in its folder; `features` are settings of the run's
     `[features]`, and `samples` says which samples are used. Otherwise `dataset` is split over parties.
@@ -57,8 +58,8 @@ class DemonstrationOptions:
     grid: tuple[int, int] = (2, 2)
     columns: Literal["contiguous", "shuffled"] = "contiguous"
     split: Split = field(default_factory=Split)
-    loss: str = defaults.LOSS
-    lambda_: float = defaults.LAMBDA
+    loss: str | None = None
+    lambda_: float | None = None
     local: str = defaults.LOCAL
     h: str | int | float | None = None
     classes: tuple[str, ...] = ()
@@ -90,57 +91,33 @@ class DemonstrationOptions:
             raise InvalidConfig(f"algorithm: {self.algorithm!r} is not one of: {', '.join(SETTINGS)}")
         if not self.tables:
             check_partition(self.algorithm, self.partition)
+        elif self.algorithm == FEDSGM:
+            raise InvalidConfig(
+                f"algorithm: {FEDSGM} has no demonstration with tables; use a data set, or start a server"
+            )
         check_loss(self.algorithm, self.loss)
         check_label_settings(self.algorithm, self.parameters)
-        if self.split.alpha is not None and self.grid[1] > 1:
-            raise InvalidConfig("split: dirichlet deals out whole rows; use a grid of one column group, such as 4x1")
+        if self.split.whole_rows and self.grid[1] > 1:
+            raise InvalidConfig("split: this one deals out whole rows; use a grid of one column group, such as 4x1")
 
     @property
     def settings(self) -> dict[str, object]:
         """The algorithm's settings, as in the `[settings]` of a run's file."""
         known = SETTINGS[self.algorithm].parameters()
         given = {"local": self.local, "h": self.h, "classes": self.classes or None}
-        own = {name: value for name, value in given.items() if name in known and value is not None}
+        own = {name: value for name, value in given.items() if name in known}
         common = {"loss": self.loss, "lambda": self.lambda_, "participation": self.participation}
-        return {**common, **own, **self.parameters}
+        chosen = {name: value for name, value in {**common, **own}.items() if value is not None}
+        return {**chosen, **self.parameters}
 
     @property
     def preparation(self) -> dict[str, object]:
         """What a run's file says of the samples and features of tables; nothing for a data set."""
-        if not self.tables:
-            return {}
-        extremes = self.features.get("scale") in get_args(RangeScale)
-        return {"features": dict(self.features), "samples": self.samples, "acknowledge_extremes": extremes}
+        return run_preparation(self.features, self.samples) if self.tables else {}
 
     def parsed(self) -> AlgorithmSettings:
         """The algorithm's settings, checked."""
         return SETTINGS[self.algorithm].parse(self.settings)
-
-
-class RunningFederation(Protocol):
-    """A federation whose server and parties have been started, as processes or as containers."""
-
-    def events(self) -> Iterator[Event]:
-        """Yields the server's events as they come, until the server ends. Called once."""
-        ...
-
-    def wait(self) -> Mapping[str, int]:
-        """Waits until every process has ended by itself, and returns the exit codes by name.
-
-        Called after the last event. May raise if a process does not end in time.
-        """
-        ...
-
-    def model(self, features: Sequence[str]) -> NDArray[np.float64]:
-        """The whole model in the order of `features`, made of the parts in the parties' folders.
-
-        Called after `wait`, for a run that ended with a model.
-        """
-        ...
-
-    def log(self, name: str) -> str:
-        """The log that the server or a party has written so far; empty if there is none."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -159,7 +136,7 @@ class Demonstration:
             return cls.of(load_dataset(options.dataset, options.classes), options)
         shards = read_tables(options.tables)
         known = SETTINGS[options.algorithm].parameters()
-        needed = {name: value for name, value in label_settings(shards, options.loss).items() if name in known}
+        needed = {name: value for name, value in label_settings(shards, options.parsed().loss).items() if name in known}
         chosen = replace(
             options,
             features={"scale": scale_of(shards), **options.features},
@@ -203,15 +180,23 @@ class Demonstration:
         )
 
     @cached_property
-    def optimum(self) -> Optimum:
-        """Found when it is first asked for: on wide data that takes longer than the federation."""
-        return self.problems.solved()
+    def constrained(self) -> ConstrainedProblem | None:
+        """The problem of an algorithm that trains under a constraint; None for others."""
+        return ConstrainedProblem.of(self.options.parsed(), self.shards.values())
+
+    @cached_property
+    def optimum(self) -> Optimum | None:
+        """Found when it is first asked for: on wide data that takes longer than the federation.
+
+        None under a constraint for which no optimum is computed.
+        """
+        return (self.constrained or self.problems).solved()
 
     def config(self, name: str) -> RunConfig:
         """The run's configuration. If the options name no gap, the run stops at 0.1 % of the optimum."""
         options = self.options
         # P(w) ≤ P* + gap, so this gap proves the promised distance.
-        gap = options.gap or defaults.DEMO_RELATIVE_GAP * self.optimum.least
+        gap = options.gap or (defaults.DEMO_RELATIVE_GAP * self.optimum.least if self.optimum else defaults.GAP)
         return RunConfig.from_mapping(
             {
                 "name": name,
@@ -230,15 +215,19 @@ class Demonstration:
         )
 
     def compare(self, federation: RunningFederation, tell: Tell) -> Report:
-        """Follows the run to its end; the report compares its model with the centralized optimum."""
-        report, best = self.follow(federation, tell), self._fit(self.optimum.w)
+        """Follows the run to its end; the report compares its model with the centralized optimum if that is known."""
+        report, optimum = self.follow(federation, tell), self.optimum
+        if optimum is None:
+            return report
+        best = self._fit(optimum.w)
         return report | {
-            "centralized_primal": self.optimum.primal,
-            "relative_error": (report["primal"] - self.optimum.primal) / self.optimum.primal,
+            "centralized_primal": optimum.primal,
+            "relative_error": optimum.relative_error(report["primal"]),
             "centralized_accuracy": best.accuracy,
             "centralized_rmse": best.rmse,
             "centralized_r2": best.r2,
-            "centralized_scores": (scores := self.problems.scores(self.optimum.w)) and jsonrecord.to_mapping(scores),
+            "centralized_scores": (scores := self.problems.scores(optimum.w)) and jsonrecord.to_mapping(scores),
+            "centralized_constraint": self.constrained and self.constrained.constraint(optimum.w),
         }
 
     def follow(self, federation: RunningFederation, tell: Tell) -> Report:
@@ -272,12 +261,13 @@ class Demonstration:
     def _report(self, ended: Event, weights: NDArray[np.float64]) -> Report:
         options, dataset = self.options, self.dataset
         outcome, certificate = RunOutcome.from_mapping(ended["outcome"]), ended["outcome"]["certificate"]
-        reached_primal, fit = self.problems.objective(weights), self._fit(weights)
+        constrained, fit = self.constrained, self._fit(weights)
         return {
             "algorithm": options.algorithm,
             "certified": options.profile.certified,
-            "lambda": options.lambda_,
-            "primal": reached_primal,
+            "lambda": options.parsed().lambda_,
+            "primal": (constrained or self.problems).objective(weights),
+            "constraint": constrained and constrained.constraint(weights),
             "dual": certificate["dual"],
             "gap": certificate["gap"],
             "accuracy": fit.accuracy,
@@ -314,10 +304,9 @@ class Demonstration:
 
 
 def _dealt_out(dataset: Dataset, options: DemonstrationOptions) -> list[Shard]:
-    if options.split.alpha is None:
-        return partition(dataset, grid=options.grid, columns=options.columns, seed=options.seed)
-    parties, _ = options.grid
-    return row_shards(dataset, dirichlet_rows(dataset.y, parties, alpha=options.split.alpha, seed=options.seed))
+    if options.split.whole_rows:
+        return row_shards(dataset, options.split.rows(dataset.y, options.grid[0], seed=options.seed))
+    return partition(dataset, grid=options.grid, columns=options.columns, seed=options.seed)
 
 
 def reached(report: Mapping[str, Any], options: DemonstrationOptions) -> bool:

@@ -55,8 +55,9 @@ def run_pareto_tune(options: ParetoOptions, tell: Tell) -> Report:
     chosen, algorithm = options.demonstration, options.demonstration.algorithm
     check_partition(algorithm, chosen.partition)
     check_loss(algorithm, chosen.loss)
-    if LOSSES[chosen.loss].regression:
-        raise InvalidInput(f"--loss: {chosen.loss} predicts numbers, and one of the metrics is the accuracy of classes")
+    basis = chosen.parsed()
+    if LOSSES[basis.loss].regression:
+        raise InvalidInput(f"--loss: {basis.loss} predicts numbers, and one of the metrics is the accuracy of classes")
     ranges = options.ranges or USUAL_RANGES.get(algorithm, {})
     if not ranges:
         known = ", ".join(SETTINGS[algorithm].parameters())
@@ -68,8 +69,8 @@ def run_pareto_tune(options: ParetoOptions, tell: Tell) -> Report:
     return {
         "algorithm": algorithm,
         "dataset": chosen.dataset,
-        "loss": chosen.loss,
-        "lambda": chosen.lambda_,
+        "loss": basis.loss,
+        "lambda": basis.lambda_,
         "rounds": options.rounds,
         "trials": [
             {
@@ -84,7 +85,7 @@ def run_pareto_tune(options: ParetoOptions, tell: Tell) -> Report:
 
 
 def _search(options: ParetoOptions, ranges: Mapping[str, Range]) -> Search:
-    chosen = options.demonstration
+    chosen, basis = options.demonstration, options.demonstration.parsed()
     whole = load_dataset(chosen.dataset)
     order = np.random.default_rng([chosen.seed, 1]).permutation(len(whole.y))
     held_out, kept = np.split(order, [max(1, round(options.held_out * len(order)))])
@@ -93,7 +94,7 @@ def _search(options: ParetoOptions, ranges: Mapping[str, Range]) -> Search:
     shards = partition(training, grid=chosen.grid, seed=chosen.seed)
 
     def parsed(values: Values) -> AlgorithmSettings:
-        given = {"loss": chosen.loss, "lambda": chosen.lambda_, **FIXED.get(chosen.algorithm, {}), **values}
+        given = {"loss": basis.loss, "lambda": basis.lambda_, **FIXED.get(chosen.algorithm, {}), **values}
         stop = {"gap": None, "rounds": options.rounds}
         level = {"privacy": Privacy.PLAIN, "seed": chosen.seed, "stop": stop}
         try:
@@ -112,11 +113,11 @@ def _search(options: ParetoOptions, ranges: Mapping[str, Range]) -> Search:
         )
         return HalvesRunning(federation, training.features)
 
-    loss = LOSSES[chosen.loss]
+    loss = LOSSES[basis.loss]
     return Search(
         ranges=ranges,
         start=start,
-        loss=lambda w: primal(training.X, training.y, w, loss=loss, lambda_=chosen.lambda_),
+        loss=lambda w: primal(training.X, training.y, w, loss=loss, lambda_=basis.lambda_),
         accuracy=lambda w: float(np.mean(np.where(X_validation @ w >= 0.0, 1.0, -1.0) == y_validation)),
         zero=np.zeros(len(training.features)),
         rounds=options.rounds,

@@ -67,16 +67,7 @@ class Prediction:
         return quality(self.found, y, self.rows.weights)
 
     def scores_csv(self) -> str:
-        """A row for each sample: id, score or scores, probabilities if there are any, and the prediction."""
-        found, classes = self.found, self.found.classes
-        several = found.scores.ndim == 2
-        columns: list[tuple[str, Sequence[object]]] = [("id", self.rows.ids)]
-        columns += _named("score", found.scores, classes if several else ())
-        if not self.partial:
-            if found.probabilities is not None:
-                columns += _named("probability", found.probabilities, classes if several else ())
-            columns.append(("predicted", found.labels()))
-        return _csv([name for name, _ in columns], zip(*(values for _, values in columns), strict=True))
+        return scores_csv(self.rows.ids, self.found, partial=self.partial)
 
     def explanation_csv(self, top: int) -> str:
         """For each sample a line for each feature, those that contribute most first, and what the others add up to.
@@ -110,6 +101,17 @@ class Prediction:
                     yield sample, *named, OTHERS, "", float(factor * parts[rest].sum())
                 if intercept or start:
                     yield sample, *named, INTERCEPT, "", factor * intercept + start
+
+
+def scores_csv(ids: Sequence[str], found: Predictions, *, partial: bool = False) -> str:
+    """A row for each sample: id, score or scores, and unless they are `partial` probabilities and the prediction."""
+    classes = found.classes if found.scores.ndim == 2 else ()
+    columns: list[tuple[str, Sequence[object]]] = [("id", ids), *_named("score", found.scores, classes)]
+    if not partial:
+        if found.probabilities is not None:
+            columns += _named("probability", found.probabilities, classes)
+        columns.append(("predicted", found.labels()))
+    return _csv([name for name, _ in columns], zip(*(values for _, values in columns), strict=True))
 
 
 def _named(name: str, values: Array, classes: Sequence[str]) -> list[tuple[str, Sequence[object]]]:

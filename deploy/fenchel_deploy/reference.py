@@ -16,6 +16,7 @@ from fenchel_deploy.experiments.centralized import solve_centralized
 
 Array = NDArray[np.float64]
 
+ROUNDING: Final = 1e-12
 INTERCEPT_SHARE: Final = 1e-9
 """What the square of the intercept is multiplied by in the regulariser of the problem that is solved in its place."""
 
@@ -27,6 +28,10 @@ class Optimum:
     w: Array
     primal: float
     least: float
+
+    def relative_error(self, primal: float) -> float | None:
+        """(P − P*)/P*; None where P* is no more than rounding error."""
+        return (primal - self.primal) / self.primal if self.primal > ROUNDING else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

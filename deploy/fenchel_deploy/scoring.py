@@ -1,5 +1,7 @@
-"""The table of a party in a scoring run: what each feature of each row adds to the score."""
+"""A party in a scoring run: its table of what each feature adds to the score of each row, and the scores it gets."""
 
+import csv
+import io
 from typing import Final
 
 import numpy as np
@@ -9,7 +11,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.model import Model
 from fenchel_common.model.rows import NewRows
-from fenchel_common.model.scoring import contributions, prepared
+from fenchel_common.model.scoring import Predictions, contributions, predictions, prepared
 
 INTERCEPT: Final = "(intercept)"
 """The feature that stands for the intercept; the first holder of a row that has it gives it."""
@@ -35,3 +37,9 @@ def scoring_shard(model: Model, rows: NewRows, *, asks: bool) -> Shard:
         X = csr_array(hstack([X, csr_array(column)])) if isinstance(X, csr_array) else np.hstack([X, column])
         features = (*features, INTERCEPT)
     return Shard(rows.ids, features, X, np.ones(len(rows.ids)) if asks else None)
+
+
+def predictions_of(model: Model, kept: str) -> tuple[list[str], Predictions]:
+    """The ids and the predictions of the scores that the asking party has kept at the end of a scoring run."""
+    rows = list(csv.reader(io.StringIO(kept, newline="")))[1:]
+    return [sample for sample, _ in rows], predictions(model.record, np.array([float(score) for _, score in rows]))

@@ -8,7 +8,7 @@ the optimum that the run is to reach.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from fenchel_common.data.tables.source import load_shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.intercept import INTERCEPT
 from fenchel_common.losses import LOSSES
+from fenchel_common.ranges import RangeScale
 from fenchel_common.runconfig import SamplesWord
 from fenchel_common.runsections import FeaturesConfig
 from fenchel_deploy.pooledtable import complete_samples, prepared
@@ -47,6 +48,12 @@ def read_tables(folders: Mapping[str, Path]) -> dict[str, Shard]:
 def scale_of(shards: Mapping[str, Shard]) -> Literal["standard", "rms"]:
     """How features can be scaled: a sparse table must keep its zeros."""
     return "rms" if any(isinstance(shard.X, csr_array) for shard in shards.values()) else "standard"
+
+
+def run_preparation(features: Mapping[str, object], samples: SamplesWord) -> dict[str, object]:
+    """What a run's file says of the features and samples of tables, the acknowledgement that a scale needs included."""
+    extremes = features.get("scale") in get_args(RangeScale)
+    return {"features": dict(features), "samples": samples, "acknowledge_extremes": extremes}
 
 
 def label_settings(shards: Mapping[str, Shard], loss: str) -> dict[str, object]:

@@ -10,8 +10,9 @@ from typing import Any
 from fenchel_common.errors import FederationFailed
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.selection import LambdaPath
-from fenchel_deploy.demonstration import LOG_CHARACTERS, Demonstration, DemonstrationOptions, Report, Tell
+from fenchel_deploy.demonstration import LOG_CHARACTERS, Demonstration, DemonstrationOptions, Report
 from fenchel_deploy.local import LocalFederation
+from fenchel_deploy.running import Tell
 from fenchel_server.store.base import WITH_MODEL
 
 
@@ -33,7 +34,7 @@ def run_tune(
     return {
         "dataset": demonstration.dataset.name,
         "clients": len(demonstration.shards),
-        "loss": options.loss,
+        "loss": options.parsed().loss,
         "gap": options.gap,
         "metric": path.metric,
         "choose": path.choose,

@@ -1,17 +1,22 @@
 """`docker-compose up` and `docker compose up`: to the certified optimum, hardened, and on from what is kept."""
 
+import json
 import re
 import secrets
 import signal
+import ssl
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from fenchel_common.data.datasets import load_dataset
 from fenchel_common.losses import LOSSES
 from fenchel_deploy.experiments.centralized import solve_centralized
-from support.compose import HOSPITALS, USER_IDS, V1, V2, ComposeProject, figures_printed
+from support.compose import DASHBOARD_TOKEN, HOSPITALS, USER_IDS, V1, V2, ComposeProject, figures_printed
 
 LAMBDA, GAP = 1e-2, 1e-4
 MEMORY_LIMIT = 512 << 20
@@ -74,6 +79,23 @@ def assert_readable_by_its_owner_alone(project: ComposeProject) -> None:
                     project.read(volume, file, user_id=USER_IDS[other])
 
 
+def assert_page_answers_whoever_has_the_token(project: ComposeProject) -> None:
+    container = project.container("dashboard")
+    with closing(container.logs(stream=True, follow=True)) as lines:
+        assert any(b"dashboard at" in line for line in lines)
+    container.reload()
+    (bound,) = container.ports["8440/tcp"]
+    assert bound["HostIp"] == "127.0.0.1"
+    untrusting = ssl.create_default_context()
+    untrusting.check_hostname, untrusting.verify_mode = False, ssl.CERT_NONE
+    asked = Request(f"https://localhost:{bound['HostPort']}/api/runs")
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(asked, context=untrusting)  # noqa: S310
+    asked.add_header("Authorization", f"Bearer {DASHBOARD_TOKEN}")
+    with urlopen(asked, context=untrusting) as answer:  # noqa: S310
+        assert [run["status"] for run in json.load(answer)["runs"]] == ["completed"]
+
+
 @pytest.mark.parametrize(("command", "buildkit"), [(V1, False), (V2, True)], ids=["v1-legacy-builder", "v2-buildkit"])
 def test_up_trains_to_the_certified_optimum_and_up_again_tells_it_again(
     docker_engine: Any, new_image: str, command: Sequence[str], buildkit: bool
@@ -108,3 +130,5 @@ def test_up_after_an_interruption_goes_on_from_the_last_committed_round(docker_e
         assert rounds == list(range(rounds[0], rounds[-1] + 1))
         assert project.exit_codes() == ALL_WELL
         assert_certified_optimum(project)
+        project.run("--profile", "dashboard", "up", "--detach", "dashboard")
+        assert_page_answers_whoever_has_the_token(project)

@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from fenchel.v1 import corrective_pb2, hyfdca_pb2, records_pb2
+from fenchel.v1 import corrective_pb2, hyfdca_pb2, partial_pb2, records_pb2
 from fenchel_common.algorithms import SETTINGS
 from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
@@ -29,6 +29,8 @@ from fenchel_common.wire import (
     hyfdca,
     hyfdca_records,
     hyfdca_snapshot,
+    partial,
+    partial_snapshot,
     records,
     scope,
     scorefigures,
@@ -45,12 +47,16 @@ MODULES = (
     corrective,
     corrective_classes,
     corrective_snapshot,
+    partial,
+    partial_snapshot,
     scope,
     scorefigures,
 )
+PROTOS = {"corrective": corrective_pb2, "hyfdca": hyfdca_pb2, "partial": partial_pb2}
 CLASSES = (0, 1, 2)
-METHODS = ("paper", "corrective", "classes")
-"""Values of `local`, and corrective steps of several classes."""
+METHODS = ("paper", "corrective", "classes", "partial")
+"""Values of `local`, corrective steps of several classes, and such steps of some of the parties."""
+FURTHER: dict[str, dict[str, object]] = {"classes": {"classes": CLASSES}, "partial": {"participation": "fraction:1.0"}}
 LEVELS = ("plain", "sealed")
 SEEDS = 4
 
@@ -71,7 +77,7 @@ def _decoders_of(module: ModuleType) -> Iterator[Callable[..., Any]]:
             yield function
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
 def _run(method: str, level: str) -> Simulation:
     """A few rounds of a small federation, in which one party was absent for one; the last one ends the run."""
     case = problem(rows=40, columns=8, lambda_=0.05)
@@ -79,7 +85,7 @@ def _run(method: str, level: str) -> Simulation:
     data = case.data
     if method == "classes":
         data = replace(data, y=np.arange(40.0) % 3)
-    chosen |= {"classes": CLASSES} if method == "classes" else {"local": method}
+    chosen |= FURTHER.get(method, {"local": method})
     settings = SETTINGS["hyfdca"].parse({**chosen, "stop": {"gap": None}})
     shards = partition(data, grid=(2, 2))
     if level == "plain":
@@ -143,7 +149,7 @@ def _kind(function: Callable[..., Any]) -> type[Message]:
     elif module.endswith("_snapshot"):
         words = ["snapshot"]
     name = "".join(word.capitalize() for word in (module.partition("_")[0], *words))
-    named: type[Message] = getattr(corrective_pb2 if module.startswith("corrective") else hyfdca_pb2, name)
+    named: type[Message] = getattr(PROTOS[module.partition("_")[0]], name)
     return named
 
 
@@ -155,10 +161,10 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
     bodies += [records.round_task_to_bytes(state.own, first=0, records=state.records), run.server.last_state(client)]
     bodies = [inner for body in bodies for inner in _enclosed(body)]
     yield from bodies
-    for module in (hyfdca_pb2, corrective_pb2):
-        for name in module.DESCRIPTOR.message_types_by_name:
-            for body in bodies:
-                yield from _inside(getattr(module, name), body, kind)
+    module = PROTOS[run.settings.family.name]
+    for name in module.DESCRIPTOR.message_types_by_name:
+        for body in bodies:
+            yield from _inside(getattr(module, name), body, kind)
 
 
 def _enclosed(body: bytes) -> Iterator[bytes]:

@@ -26,8 +26,10 @@ from fenchel_common.wire.frames import (
     result_frames,
     task_frames,
 )
+from fenchel_server.transport.asking import reply_from_bytes
 from fenchel_server.transport.mailbox import Mailbox
 from fenchel_server.transport.outbox import Outbox, OutboxClosed
+from fenchel_server.transport.resultreader import ResultReader
 from fenchel_server.transport.servicer import TransportLimits, _Reader, decode
 from fuzz.decoder import Decoder, parsed
 from fuzz.wire_decoders import federation
@@ -91,7 +93,7 @@ class _Replay:
 
 
 def stream_decoders() -> list[Decoder]:
-    return [attend_decoder(), _link(), _body()]
+    return [attend_decoder(), _link(), _reply(), _body()]
 
 
 def attend_decoder() -> Decoder:
@@ -137,6 +139,25 @@ def _link() -> Decoder:
     dismissed = kind(messages=[welcome, ServerMessage(dismissal=dismissal_to_proto(dismissal))])
     seeds = (honest.SerializeToString(), dismissed.SerializeToString())
     return Decoder("Attend (client)", read, seeds, (dismissal_from_proto,), message=kind)
+
+
+def _reply() -> Decoder:
+    """What the server makes of a party's reply, over an engine of requests and replies."""
+    kind = _stream_of(ClientMessage)
+
+    def read(data: bytes) -> None:
+        said = _messages(parsed(kind, data), ClientMessage)
+        reply = reply_from_bytes([message.SerializeToString() for message in said])
+        results = ResultReader(
+            Mailbox(silence_s=60.0), ClientId("north"), most_bytes=LIMIT_BYTES, close=lambda *_: None
+        )
+        for message in reply.results:
+            results.take(message)
+
+    hello = ClientMessage(hello=Hello(protocol_version=PROTOCOL_VERSION, incarnation="1", in_hand=key_to_proto(KEY)))
+    seeds = (kind(messages=[hello, *result_frames(KEY, BODY)]), kind(messages=[hello, refusal_frame(KEY, "no")]))
+    encoded = tuple(seed.SerializeToString() for seed in seeds)
+    return Decoder("reply (server)", read, encoded, (reply_from_bytes,), message=kind)
 
 
 def _body() -> Decoder:

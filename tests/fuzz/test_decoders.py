@@ -58,9 +58,10 @@ def test_mutated_inputs_are_taken_or_refused_and_never_break_a_decoder() -> None
 
 @pytest.mark.parametrize("vector", vectors(), ids=lambda vector: f"{vector.decoder}: {vector.fault}")
 def test_an_input_that_once_broke_a_decoder_is_refused_by_its_error(vector: Vector) -> None:
+    decoder = decoders()[vector.decoder]
     with guarded():
         rewind()
-        assert try_memory(decoders()[vector.decoder], vector.data) is False
+        assert try_memory(decoder, vector.data) is False
         with pytest.raises(vector.refused_as):
             decoders()[vector.decoder].read(vector.data)
 

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -79,12 +82,23 @@ def test_a_table_is_for_people_and_a_run_in_clear_is_stamped() -> None:
     assert "PLAINTEXT" in result.stdout
     assert "What the server saw" in result.stdout
     assert "relative error" in result.stdout
+    assert "the model is not kept; with --keep DIR" in result.stdout
 
 
-def test_a_goal_that_is_missed_is_exit_code_1_with_the_figures() -> None:
-    result = demo("--privacy", "plain", "--grid", "1x2", "--rounds", "3", "--gap", "1e-9", "--format", "json")
-    assert result.returncode == 1
-    assert json.loads(result.stdout)["gap"] > 1e-9
+def test_a_goal_that_is_missed_is_exit_code_1_with_the_figures_and_a_page_shows_the_run() -> None:
+    words = ("--privacy", "plain", "--grid", "1x2", "--rounds", "3", "--gap", "1e-9", "--format", "json")
+    command = [FENCHEL, "demo", *words, "--dashboard"]
+    with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stderr is not None
+        events = (json.loads(line) for line in process.stderr)
+        address = next(event["address"] for event in events if event["event"] == "dashboard")
+        with urlopen(f"{address}api/runs") as answer:  # noqa: S310 - an address on this machine
+            assert [run["name"] for run in json.load(answer)["runs"]] == ["demo"]
+        printed, _ = process.communicate(timeout=280)
+    assert process.returncode == 1
+    assert json.loads(printed)["gap"] > 1e-9
+    with pytest.raises(URLError):
+        urlopen(address)  # noqa: S310
 
 
 def test_unlike_parties_come_with_the_figures_of_the_algorithm() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fenchel_deploy.papers.journal import read_rows
 from support.commands import run_fenchel
 
 NAME = "hyfdca-table6"
@@ -49,6 +50,30 @@ def test_an_experiment_that_was_killed_keeps_its_rows_and_goes_on_to_the_end(
     shown = run_fenchel("experiment", "show", NAME, "--out", str(tmp_path)).stdout
     assert "digits, 1200 samples that train and 200 that never do" in shown
     assert all((page.parent / f"figure4.{suffix}").stat().st_size > 1000 for suffix in ("png", "svg"))
+
+
+def test_a_killed_and_continued_experiment_has_the_rows_of_one_that_was_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for measured seconds, which no two runs have in common."""
+    monkeypatch.delenv("FENCHEL_DATA", raising=False)
+    words = ("experiment", "run", "hyfdca-figure8", "--quick", "--out")
+    command = [sys.executable, "-m", "fenchel_deploy", *words, str(tmp_path / "killed")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if line.startswith("2 of 3:"))
+        process.kill()
+    for folder in ("killed", "alone"):
+        assert run_fenchel(*words, str(tmp_path / folder)).exit_code == 0
+    killed, alone = (
+        [
+            {name: cell for name, cell in row.items() if not name.startswith(("seconds", "round_s", "took"))}
+            for row in read_rows((tmp_path / folder / "hyfdca-figure8" / "rows.csv").read_text())
+        ]
+        for folder in ("killed", "alone")
+    )
+    assert killed == alone
+    assert len(alone) > 100
 
 
 def test_the_list_names_every_experiment_with_its_tables() -> None:

@@ -36,6 +36,6 @@ def test_the_run_reaches_the_optimum_of_the_pooled_table_whoever_is_killed(tmp_p
         weights = federation.model(demonstration.dataset.features)
     assert ended["status"] == "completed", ended["reason"]
     assert set(codes.values()) == {0}
-    best = demonstration.optimum.primal
+    best = demonstration.problems.solved().primal
     assert best * (1.0 - 1e-5) <= demonstration.problems.objective(weights) <= best * (1.0 + 1e-3)
     assert np.isfinite(weights).all()

@@ -44,6 +44,8 @@ RECOMPUTED: dict[str, tuple[str, dict[str, object]]] = {
     "scaffold": ("scaffold", {}),
     "fedsgm": ("fedsgm", {}),
     "feddyn": ("feddyn", {}),
+    "feddr": ("feddr", {}),
+    "feddualavg": ("feddualavg", {}),
     "deltafl": ("deltafl", {"alpha": 1.0}),
 }
 

@@ -19,7 +19,7 @@ from support.problems import problem
 
 SMALL = problem(rows=60, columns=8, lambda_=0.1)
 FAILING = ClientId("party-01")
-ALGORITHMS = ("fedavg", "dualfl", "scaffnew", "hyfem", "scaffold", "scaffpd", "fedsgm")
+ALGORITHMS = ("fedavg", "dualfl", "scaffnew", "feddr", "apda", "hyfem", "scaffold", "scaffpd", "fedsgm")
 
 
 class Failing(Averaging):

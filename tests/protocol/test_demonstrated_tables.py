@@ -67,7 +67,7 @@ def check(directory: Path, options: DemonstrationOptions) -> None:
     )
     assert run.drive().status is RunStatus.COMPLETED
     weights = whole_model(map(read_model, directory.glob("*/*.model")), demonstration.dataset.features)
-    best = demonstration.optimum.primal
+    best = demonstration.problems.solved().primal
     assert best * (1.0 - 1e-5) <= demonstration.problems.objective(weights) <= best * (1.0 + 1e-3)
     constant = INTERCEPT in demonstration.dataset.features
     assert constant == bool(options.features.get("intercept"))

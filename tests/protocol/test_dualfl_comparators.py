@@ -1,9 +1,15 @@
-"""The algorithms that DualFL is compared with (its Table 2), over whole federations: FedDyn, FedPD, 5GCS, Scaffnew."""
+"""The algorithms that DualFL is compared with (its Table 2), over whole federations.
+
+FedDualAvg, which has no linear rate, is in `test_feddualavg.py`.
+"""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fenchel_common.algorithms.averaging.apda import DUAL as DUAL_OF_APDA
+from fenchel_common.algorithms.averaging.apda import ApdaSettings
+from fenchel_common.algorithms.averaging.feddr import REFLECTED, SOLUTION, FeddrSettings
 from fenchel_common.algorithms.averaging.feddyn import GRADIENT
 from fenchel_common.algorithms.averaging.fivegcs import DUAL, TOTAL
 from fenchel_common.algorithms.averaging.proximal import ToleratedSettings
@@ -13,6 +19,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.losses import LOSSES
 from fenchel_server.algorithms.averaging.scaffnew import ScaffnewServer
 from fenchel_server.contract import Outcome
 from support.averaging import Averaging
@@ -26,6 +33,8 @@ TUNED: dict[str, dict[str, object]] = {
     "fedpd": {"eta": 10.0},
     "5gcs": {"gamma": 10.0},
     "scaffnew": {"step": 2.0, "p": 0.3},
+    "feddr": {"eta": 10.0, "alpha": 1.5},
+    "apda": {"eta_x": 10.0, "eta_y": 0.1, "beta_y": 0.1},
 }
 SMALL = problem(rows=70, columns=8, loss="logistic", lambda_=0.05)
 SHARDS = partition(SMALL.data, grid=(3, 1))
@@ -115,6 +124,45 @@ def test_feddyn_is_fedpd_with_eta_one_over_alpha() -> None:
     assert model_of(dynamic) == pytest.approx(model_of(primal_dual), abs=1e-6)
 
 
+def test_feddr_without_relaxation_is_fedpd_with_the_same_eta() -> None:
+    """With all parties and g = 0: y_j = w − η π_j, so x̂_j = θ_j + η π_j."""
+    splitting, primal_dual = (
+        small_run("feddr", eta=5.0, alpha=1.0, local_gap=1e-13),
+        small_run("fedpd", eta=5.0, local_gap=1e-13),
+    )
+    for run in (splitting, primal_dual):
+        for _ in range(15):
+            run.round()
+    assert kept(splitting, REFLECTED) - kept(splitting, SOLUTION) == pytest.approx(
+        5.0 * kept(primal_dual, "multiplier"), abs=1e-5
+    )
+    assert model_of(splitting) == pytest.approx(model_of(primal_dual), abs=1e-5)
+
+
+@pytest.mark.parametrize("iterations", [3, 5000], ids=["inexact", "exact"])
+def test_apda_reaches_the_optimum_with_an_inexact_prox_too(iterations: int) -> None:
+    """x̂ after three iterations of a local problem is enough, because the step has the gradient at x̂."""
+    run = small_run("apda", local_iterations=iterations)
+    run.run(100)
+    assert SMALL.primal(model_of(run)) <= SMALL.optimum * (1.0 + 1e-7)
+
+
+def test_apda_multipliers_are_the_gradients_at_the_optimum_and_sum_to_zero() -> None:
+    run = small_run("apda")
+    for _ in range(60):
+        run.round()
+    duals = kept(run, DUAL_OF_APDA)
+    run.round(closing=True)
+    multipliers = duals - run.states()[THIRD][DUAL_OF_APDA]
+    assert multipliers.sum(axis=0) == pytest.approx(np.zeros(8), abs=1e-8)
+    for multiplier, shard in zip(multipliers, SHARDS, strict=True):
+        assert shard.y is not None
+        w = model_of(run)
+        slope = LOSSES["logistic"].subgradient(shard.X @ w, shard.y)
+        own = 0.05 * w - 3.0 / len(SMALL.data.y) * np.asarray(shard.X.T @ slope)
+        assert multiplier == pytest.approx(-own, abs=1e-5)
+
+
 def test_5gcs_keeps_the_sum_of_the_dual_vectors() -> None:
     """v = Σ u_j, and in the end v = −λ w: the gradient of the losses against that of the ridge."""
     run = small_run("5gcs")
@@ -144,9 +192,15 @@ def test_scaffnew_control_variates_sum_to_zero() -> None:
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match="beta_y: must be at most 1/eta_y = 4"):
+        ApdaSettings.parse({"eta_y": 0.25, "beta_y": 5.0})
+    with pytest.raises(InvalidConfig, match="loss: choose one of logistic, smoothed_hinge, multinomial"):
+        ApdaSettings.parse({"loss": "hinge"})
+    with pytest.raises(InvalidConfig, match="alpha: "):
+        FeddrSettings.parse({"alpha": 2.0})
     with pytest.raises(InvalidConfig, match="p: "):
         ScaffnewSettings.parse({"p": 0.0})
-    for algorithm in ("feddyn", "fedpd", "5gcs"):
+    for algorithm in ("feddyn", "fedpd", "5gcs", "feddr"):
         settings = small_run(algorithm).settings
         assert isinstance(settings, ToleratedSettings)
         with pytest.raises(InvalidConfig, match="for the hinge use dual"):

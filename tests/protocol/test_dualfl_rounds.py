@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from fenchel_client.algorithms.averaging.dualfl import NORM_PRECISION
 from fenchel_common.algorithms.averaging.dualfl import BETA, CRITERION_MET, DUAL, SMOOTHNESS, DualflSettings
 from fenchel_common.algorithms.averaging.rails import LOCAL, MEASURED
 from fenchel_common.crypto.runkey import RunKey
@@ -86,7 +87,9 @@ def test_rho_is_nu_over_the_largest_smoothness_that_a_party_reports() -> None:
     run.run(2)
     squared_norms = [np.linalg.norm(np.asarray(half.X), 2) ** 2 for half in run.clients.values()]
     exact = SMALL.lambda_ / (3.0 / 70.0 * max(squared_norms) * 0.25 + SMALL.lambda_)
-    assert run.reports[-1].metrics.figures["rho"] == pytest.approx(exact, rel=1e-2)
+    rho = run.reports[-1].metrics.figures["rho"]
+    assert isinstance(rho, float)
+    assert exact * (1.0 - NORM_PRECISION) <= rho <= exact
 
 
 def test_a_round_is_one_round_trip() -> None:

@@ -25,8 +25,8 @@ from fenchel_common.algorithms.averaging.compression import (
 )
 from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.data.datasets import load_dataset
+from fenchel_common.data.heterogeneous import stratified_rows
 from fenchel_server.algorithms.averaging.fedsgm import switching_weight
-from support.splits import stratified_rows
 
 Array = NDArray[np.float64]
 Switching = Literal["hard", "soft"]

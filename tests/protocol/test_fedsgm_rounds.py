@@ -12,14 +12,13 @@ from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.algorithms.settings import Partition
 from fenchel_common.crypto.runkey import RunKey
-from fenchel_common.data.heterogeneous import row_shards
+from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_server.algorithms.averaging.fedsgm import switching_weight
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, cipher, run_key
 from support.problems import problem
-from support.splits import stratified_rows
 
 Array = NDArray[np.float64]
 

@@ -33,7 +33,7 @@ RECORDED: Final[dict[str, tuple[str, str]]] = {
     "corrective logistic": ("918f966fa2f6ba4a", "68fa10ed9c0c5471"),
     "fedavg": ("8f16c019764c36b2", "2407057636a63895"),
     "hyfem": ("b5f5736f2301bda4", "5a08fd60f25addd3"),
-    "dualfl": ("1966d9557be34706", "275e86f7c26407a4"),
+    "dualfl": ("08f2f127586f9bfc", "5b5b120dbbdce82c"),
     "scaffold": ("00d4096e4fa76b4a", "2a20e667ef5b5e17"),
     "scaffpd": ("2c50b1be92405173", "26189f9e164be539"),
     "fedsgm": ("5761e80769c64e83", "7eb359c7d4b98c6d"),

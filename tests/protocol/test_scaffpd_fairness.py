@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from fenchel_client.algorithms.averaging.descent import LocalObjective
 from fenchel_common.algorithms.averaging.scaffpd import Pace
-from fenchel_common.data.heterogeneous import Rows, dirichlet_rows
+from fenchel_common.data.heterogeneous import Rows, dirichlet_rows, thinned_rows
 from fenchel_server.algorithms.averaging.descent import accuracy_spread
 from fenchel_server.algorithms.averaging.simplex import Ambiguity
 from support.robust import SquaredScores, fedavg, scaffold, scaffpd
-from support.splits import thinned_rows
 
 Array = NDArray[np.float64]
 Images = tuple[Array, Array]

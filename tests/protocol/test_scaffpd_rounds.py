@@ -12,7 +12,7 @@ from fenchel_common.algorithms.averaging.scaffpd import Pace, ScaffpdSettings
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.data.datasets import Dataset
-from fenchel_common.data.heterogeneous import row_shards
+from fenchel_common.data.heterogeneous import row_shards, stratified_rows
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidConfig, InvalidInput
@@ -24,7 +24,6 @@ from support.averaging import Averaging
 from support.keys import SMALL_BITS, cipher, run_key
 from support.problems import problem
 from support.robust import fedavg, robust_regression, saddle_point, scaffold, scaffpd
-from support.splits import stratified_rows
 
 Array = NDArray[np.float64]
 

@@ -19,6 +19,7 @@ HOSPITALS = ("hospital-1", "hospital-2", "hospital-3", "hospital-4")
 USER_IDS = {"provision": 10001, "server": 10010} | {name: 10010 + int(name[-1]) for name in HOSPITALS}
 KIT = "/tmp/kit"  # noqa: S108 - inside a container, where each member has a copy of its kit
 COMMAND_S = 280.0
+DASHBOARD_TOKEN = secrets.token_hex(16)
 
 SLOW_RUN = """\
 name = "slow"
@@ -55,6 +56,9 @@ class ComposeProject:
             "FENCHEL_IMAGE": image,
             "DOCKER_BUILDKIT": str(int(buildkit)),
             "COMPOSE_DOCKER_CLI_BUILD": str(int(buildkit)),
+            "FENCHEL_DASHBOARD_TOKEN": DASHBOARD_TOKEN,
+            # Any free one.
+            "FENCHEL_DASHBOARD_PORT": "",
         }
         self._events_read = 0
 

@@ -10,12 +10,14 @@ EVERY: Final[dict[str, AlgorithmSettings]] = {
     **{
         f"{name} {local}": entry.parse({"local": local}) for name, entry in SETTINGS.items() for local in entry.by_local
     },
+    "hyfdca of some parties": SETTINGS["hyfdca"].parse({"participation": "cyclic:2"}),
 }
-"""Settings by the algorithm's name, and by `local` if the algorithm has it."""
+"""Settings by the algorithm's name, and by `local` if the algorithm has it; corrective steps of some parties too."""
 
 BY_FAMILY: Final[dict[str, AlgorithmSettings]] = {
     "hyfdca": EVERY["hyfdca paper"],
     "corrective": EVERY["hyfdca corrective"],
+    "partial": EVERY["hyfdca of some parties"],
     "averaging": EVERY["scaffold"],
     "scoring": EVERY["scoring"],
 }

@@ -6,8 +6,9 @@ from fenchel_client.algorithms.hyfdca.book import HyfdcaBook
 from fenchel_client.algorithms.hyfdca.roundonrecord import RoundOnRecord
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
-from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, due_active
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import due_active
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import ROUND, Moment, seed_to_bytes

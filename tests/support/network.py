@@ -1,4 +1,4 @@
-"""A relay between client and server that a test can make slow, or cut."""
+"""A relay between client and server that a test can make slow, or cut; and ports that are free."""
 
 import queue
 import socket
@@ -10,6 +10,12 @@ from types import TracebackType
 from typing import Self
 
 _READ_BYTES = 64 * 1024
+
+
+def free_port() -> int:
+    """A port that nothing uses now, for programs that cannot choose one themselves."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 class Network:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.corrective.classes import corrective_half
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
+from fenchel_client.algorithms.partial.client import PartialClient
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.plain import Cipher
 from fenchel_common.algorithms.settings import AlgorithmSettings
@@ -18,17 +19,20 @@ from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
+from fenchel_server.algorithms.partial.server import PartialServer
 from fenchel_server.contract import RoundReport, ServerState
 from support.halves import Halves
 
 Array = NDArray[np.float64]
 
-CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": corrective_half}
-SERVERS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaServer, "corrective": CorrectiveServer}
+CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": corrective_half, "partial": PartialClient}
+SERVERS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaServer, "corrective": CorrectiveServer, "partial": PartialServer}
 """Halves by the name of the family."""
 
 
-class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | CorrectiveServer]):
+class Simulation(
+    Halves[HyfdcaClient | CorrectiveClient | PartialClient, HyfdcaServer | CorrectiveServer | PartialServer]
+):
     """Clients and server of a run of HyFDCA."""
 
     @classmethod
@@ -63,6 +67,7 @@ class Simulation(Halves[HyfdcaClient | CorrectiveClient, HyfdcaServer | Correcti
 
     def alpha(self, ids: Sequence[str]) -> Array:
         """The server's α, which it could not read in an encrypted run, in the order of these samples."""
+        assert not isinstance(self.server, PartialServer), "α follows from the records of such a run"
         alpha = (
             self.server._states[0].anchor.alpha.parts()
             if isinstance(self.server, CorrectiveServer)

@@ -128,7 +128,7 @@ def test_commands_that_make_up_a_federation_have_the_defaults_but_for_their_depa
     demonstration = Demonstration.prepare(options_of(monkeypatch, *words))
     wanted = expected(entry)
     assert wanted["stop.gap"] == "0.1 % of the optimum"
-    wanted["stop.gap"] = DEMO_RELATIVE_GAP * demonstration.optimum.primal
+    wanted["stop.gap"] = DEMO_RELATIVE_GAP * demonstration.problems.solved().primal
     assert effective(demonstration.config("test")) == wanted
 
 
@@ -153,7 +153,7 @@ def test_the_bench_has_the_defaults_but_for_its_departures() -> None:
 
 def test_the_bench_of_ciphers_has_the_defaults_but_for_its_departures() -> None:
     demonstration = Demonstration.prepare(DemonstrationOptions())
-    gap = DEMO_RELATIVE_GAP * demonstration.optimum.primal
+    gap = DEMO_RELATIVE_GAP * demonstration.problems.solved().primal
     assert effective(CipherBench(demonstration, ["paillier"]).config("paillier")) == {
         **expected("fenchel bench run"),
         "stop.gap": gap,

@@ -12,38 +12,31 @@ import grpc
 
 from fenchel.v1 import federation_pb2_grpc
 from fenchel.v1.federation_pb2 import (
-    VERDICT_ACCEPTED,
-    VERDICT_DUPLICATE,
     ClientMessage,
     Heartbeat,
     Hello,
-    Receipt,
     ServerMessage,
-    Task,
     Welcome,
 )
 from fenchel_client.connection import TaskLimit
-from fenchel_client.desk import Assignment, Desk, Outcome
+from fenchel_client.desk import Desk, Outcome
+from fenchel_client.transport.inbox import Inbox
 from fenchel_common.dismissal import Dismissal
 from fenchel_common.errors import (
-    BodyTooLarge,
     CertificateReplaced,
     FenchelError,
     NotOnRoster,
     PeerSilent,
     ProtocolVersionMismatch,
     ProtocolViolation,
-    Refusal,
     RosterExpired,
     ServerUnavailable,
     TransientError,
 )
-from fenchel_common.wire.chunks import BodyReader
 from fenchel_common.wire.frames import (
     PROTOCOL_VERSION,
     TaskKey,
     dismissal_from_proto,
-    key_from_proto,
     key_to_proto,
     refusal_frame,
     result_frames,
@@ -86,7 +79,7 @@ class Link:
         self._incarnation = incarnation
         self._roster_version = roster_version
         self._outdated = outdated
-        self._limit = limit
+        self._inbox = Inbox(desk, limit)
         self._open = True
         self._welcome: Welcome | None = None
         self._sent: Outcome | None = None
@@ -94,8 +87,6 @@ class Link:
         self._last_heard_s = time.monotonic()
         self._worked_s = time.process_time()
         self._greeted_with: TaskKey | None = None
-        self._task: TaskKey | None = None
-        self._body: BodyReader | None = None
         self.worked = False
         """Whether the server sent anything after its welcome."""
         stub = federation_pb2_grpc.FederationStub(channel)
@@ -165,7 +156,7 @@ class Link:
             yield ClientMessage(heartbeat=Heartbeat(working=self._works()))
         else:
             self._sent = outcome
-            yield from _result_messages(outcome, limit_bytes)
+            yield from result_messages(outcome, limit_bytes)
 
     def _works(self) -> bool:
         """Whether the party has worked on a task since the heartbeat before."""
@@ -208,17 +199,10 @@ class Link:
         self.worked = kind != "welcome"
         if kind == "welcome":
             self._be_welcomed(message.welcome)
-        elif kind == "task":
-            self._open_task(message.task)
-        elif kind == "chunk":
-            if self._body is None:
-                raise ProtocolViolation("the server sent a chunk that belongs to no task")
-            self._body.add(message.chunk)
-            self._offer_if_whole()
-        elif kind == "receipt":
-            self._take_receipt(message.receipt)
-        elif kind != "heartbeat":
-            raise ProtocolViolation(f"the server sent a message of unknown kind {kind!r}")
+        else:
+            self._inbox.take(message)
+            if kind == "receipt":
+                self._sent = None
 
     def _be_welcomed(self, welcome: Welcome) -> None:
         if welcome.protocol_version != PROTOCOL_VERSION:
@@ -252,42 +236,9 @@ class Link:
                 self._roster_version,
             )
 
-    def _open_task(self, task: Task) -> None:
-        if self._body is not None:
-            raise ProtocolViolation("the server sent a task before the body of the previous one was whole")
-        self._task = key_from_proto(task.key)
-        try:
-            limit_bytes = self._limit(self._task)
-            self._body = BodyReader(task.body, what=f"the task of {self._task.phase}", limit_bytes=limit_bytes)
-        except BodyTooLarge as error:
-            self._decline(task, str(error), public_reason=str(error))
-        except Refusal as refusal:
-            self._decline(task, str(refusal), public_reason=refusal.public_reason)
-        self._offer_if_whole()
 
-    def _decline(self, task: Task, reason: str, *, public_reason: str) -> None:
-        """Refuses a task; its body is read and not kept."""
-        key = key_from_proto(task.key)
-        logger.error("task %s cannot be taken: %s", key, reason)
-        self._desk.decline(Outcome(key, refusal=public_reason))
-        self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
-
-    def _offer_if_whole(self) -> None:
-        if self._body is None or self._task is None or not self._body.complete:
-            return
-        if self._body.kept:
-            self._desk.offer(Assignment(self._task, self._body.body()))
-        self._task = self._body = None
-
-    def _take_receipt(self, receipt: Receipt) -> None:
-        key = key_from_proto(receipt.key)
-        if receipt.verdict not in (VERDICT_ACCEPTED, VERDICT_DUPLICATE):
-            logger.warning("the result of %s came too late: the server no longer waits for it", key)
-        self._desk.drop(key)
-        self._sent = None
-
-
-def _result_messages(outcome: Outcome, limit_bytes: int) -> Iterator[ClientMessage]:
+def result_messages(outcome: Outcome, limit_bytes: int) -> Iterator[ClientMessage]:
+    """The messages that hand in an outcome; a result over the server's limit becomes a refusal."""
     if outcome.body is None:
         yield refusal_frame(outcome.key, outcome.refusal)
     elif len(outcome.body) > limit_bytes:

@@ -3,46 +3,21 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fenchel_common.algorithms.averaging.afl import AflSettings
-from fenchel_common.algorithms.averaging.deltafl import DeltaflSettings
-from fenchel_common.algorithms.averaging.drfa import DrfaSettings
-from fenchel_common.algorithms.averaging.dualfl import DualflSettings
-from fenchel_common.algorithms.averaging.fedavg import FedavgSettings
-from fenchel_common.algorithms.averaging.feddyn import FeddynSettings
-from fenchel_common.algorithms.averaging.fedpd import FedpdSettings
-from fenchel_common.algorithms.averaging.fedprox import FedproxSettings
-from fenchel_common.algorithms.averaging.fedsgm import FedsgmSettings
-from fenchel_common.algorithms.averaging.fivegcs import FivegcsSettings
-from fenchel_common.algorithms.averaging.hyfem import HyfemSettings
-from fenchel_common.algorithms.averaging.qffl import QfflSettings
-from fenchel_common.algorithms.averaging.scaffnew import ScaffnewSettings
-from fenchel_common.algorithms.averaging.scaffold import ScaffoldSettings
-from fenchel_common.algorithms.averaging.scaffpd import ScaffpdSettings
+from fenchel_common.algorithms.averaging.builtin import AVERAGING
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.outside import WithOutside
+from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.algorithms.scoring.settings import ScoringSettings
 from fenchel_common.algorithms.settings import AlgorithmEntry
 
 _BUILT_IN: Final[Mapping[str, AlgorithmEntry]] = {
     "hyfdca": AlgorithmEntry(
-        CorrectiveSettings, {"corrective": CorrectiveSettings, "paper": HyfdcaSettings, "theory": HyfdcaSettings}
+        CorrectiveSettings,
+        {"corrective": CorrectiveSettings, "paper": HyfdcaSettings, "theory": HyfdcaSettings},
+        of_some={CorrectiveSettings: PartialSettings},
     ),
-    "fedavg": AlgorithmEntry(FedavgSettings),
-    "hyfem": AlgorithmEntry(HyfemSettings),
-    "dualfl": AlgorithmEntry(DualflSettings),
-    "feddyn": AlgorithmEntry(FeddynSettings),
-    "fedpd": AlgorithmEntry(FedpdSettings),
-    "5gcs": AlgorithmEntry(FivegcsSettings),
-    "scaffnew": AlgorithmEntry(ScaffnewSettings),
-    "fedsgm": AlgorithmEntry(FedsgmSettings),
-    "scaffpd": AlgorithmEntry(ScaffpdSettings),
-    "scaffold": AlgorithmEntry(ScaffoldSettings),
-    "afl": AlgorithmEntry(AflSettings),
-    "drfa": AlgorithmEntry(DrfaSettings),
-    "qffl": AlgorithmEntry(QfflSettings),
-    "fedprox": AlgorithmEntry(FedproxSettings),
-    "deltafl": AlgorithmEntry(DeltaflSettings),
+    **{name: AlgorithmEntry(settings) for name, settings in AVERAGING.items()},
     "scoring": AlgorithmEntry(ScoringSettings),
 }
 

@@ -199,22 +199,34 @@ class AlgorithmEntry:
         The class for a file without `local`.
     by_local
         The class for each value of `local`; empty if the algorithm has no such setting.
+    of_some
+        For a class of settings the class that stands in its place if only some of the parties take part in a round.
     """
 
     default: type[AlgorithmSettings]
     by_local: Mapping[str, type[AlgorithmSettings]] = field(default_factory=dict)
+    of_some: Mapping[type[AlgorithmSettings], type[AlgorithmSettings]] = field(default_factory=dict)
 
     @property
     def profile(self) -> Profile:
         return self.default.profile
 
     def parse(self, values: Mapping[str, object]) -> AlgorithmSettings:
-        """Settings from a configuration, as `AlgorithmSettings.parse` gives them, of the class that `local` chooses."""
+        """Settings from a configuration, as `AlgorithmSettings.parse` gives them.
+
+        Their class follows from `local` and `participation`.
+        """
+        chosen = self._chosen(values)
+        if values.get("participation", defaults.PARTICIPATION) != defaults.PARTICIPATION:
+            chosen = self.of_some.get(chosen, chosen)
+        return chosen.parse(values)
+
+    def _chosen(self, values: Mapping[str, object]) -> type[AlgorithmSettings]:
         if not self.by_local or "local" not in values:
-            return self.default.parse(values)
+            return self.default
         for local, chosen in self.by_local.items():
             if values["local"] == local:
-                return chosen.parse(values)
+                return chosen
         raise InvalidConfig(f"local: choose one of {', '.join(self.by_local)}")
 
     def parameters(self) -> dict[str, tuple[object, str]]:

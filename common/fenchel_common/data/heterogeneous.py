@@ -1,4 +1,4 @@
-"""Splits of whole rows over parties: at random, or with class ratios that differ between the parties."""
+"""Splits of whole rows over parties: at random, with equal class ratios, or with ratios that differ."""
 
 import math
 from dataclasses import dataclass
@@ -14,26 +14,47 @@ from fenchel_common.errors import InvalidInput
 Rows = NDArray[np.int64]
 
 DRAWS: Final = 1000
+THINNED_PARTIES: Final = 0.3
+THINNED_ROWS: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How whole rows are assigned: at random in equal numbers, or each class in fractions drawn from Dir(α)."""
+    """How whole rows are assigned: at random in equal numbers, or each class in fractions drawn from Dir(α).
+
+    A `stratified` split gives every party the same class ratio.
+    """
 
     alpha: float | None = None
+    stratified: bool = False
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether each party gets whole rows, so that columns cannot be split."""
+        return self.alpha is not None or self.stratified
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `even` or `dirichlet:ALPHA`."""
+        """Reads `even`, `stratified` or `dirichlet:ALPHA`."""
         kind, _, number = text.partition(":")
         try:
             if text == "even":
                 return cls()
+            if text == "stratified":
+                return cls(stratified=True)
             if kind == "dirichlet" and 0.0 < float(number) < math.inf:
                 return cls(float(number))
         except ValueError:
             pass
-        raise InvalidInput(f"split: {text!r} is neither even nor dirichlet:ALPHA with ALPHA above 0, such as 0.1")
+        raise InvalidInput(
+            f"split: {text!r} is neither even, stratified, nor dirichlet:ALPHA with ALPHA above 0, such as 0.1"
+        )
+
+    def rows(self, y: NDArray[np.float64], parties: int, *, seed: int) -> list[Rows]:
+        """The rows of each party in a split of whole rows."""
+        if self.alpha is None:
+            return stratified_rows(y, parties, seed=seed)
+        return dirichlet_rows(y, parties, alpha=self.alpha, seed=seed)
 
 
 def dirichlet_rows(y: NDArray[np.float64], parties: int, *, alpha: float, seed: int, smallest: int = 10) -> list[Rows]:
@@ -53,6 +74,24 @@ def dirichlet_rows(y: NDArray[np.float64], parties: int, *, alpha: float, seed: 
         if min(len(rows) for rows in split) >= smallest:
             return split
     raise InvalidInput(f"alpha: {alpha:g} leaves some of {parties} parties with fewer than {smallest} rows; use more")
+
+
+def stratified_rows(y: NDArray[np.float64], parties: int, *, seed: int) -> list[Rows]:
+    """The rows of each party, with numbers and class ratios as equal as possible (FedSGM, section 4)."""
+    rng = np.random.default_rng([seed, 1])
+    # Rows are assigned in turn through all classes, so that the remainder of one class is balanced by the next.
+    order = np.concatenate([rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y)])
+    return [order[party::parties] for party in range(parties)]
+
+
+def thinned_rows(split: list[Rows], *, seed: int) -> list[Rows]:
+    """The split after a random 30 % of the parties have lost a random 70 % of their rows (SCAFF-PD, C.2)."""
+    rng = np.random.default_rng([seed, 3])
+    thinned = list(split)
+    for party in rng.permutation(len(split))[: round(THINNED_PARTIES * len(split))]:
+        rows = rng.permutation(split[party])
+        thinned[party] = rows[round(THINNED_ROWS * len(rows)) :]
+    return thinned
 
 
 def row_shards(dataset: Dataset, rows_of: list[Rows]) -> list[Shard]:

@@ -16,6 +16,7 @@ from fenchel.v1 import (
     corrective_pb2,
     hyfdca_pb2,
     labels_pb2,
+    partial_pb2,
     records_pb2,
     scoring_pb2,
     setup_pb2,
@@ -76,7 +77,7 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
 
 _KINDS: Final[Mapping[str, type[Message]]] = {
     name: getattr(module, name)
-    for module in (averaging_pb2, corrective_pb2, hyfdca_pb2, scoring_pb2)
+    for module in (averaging_pb2, corrective_pb2, hyfdca_pb2, partial_pb2, scoring_pb2)
     for name in module.DESCRIPTOR.message_types_by_name
 }
 """The messages of all families, by their names."""

@@ -154,7 +154,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
         vertex=optional_vector_to_proto(result.vertex),
         conjugates_and_products=numbers_to_proto(result.conjugates_and_products),
         model=optional_vector_to_proto(result.model),
-        objectives=None if told is None else corrective_pb2.CorrectiveObjectives(**asdict(told)),
+        objectives=None if told is None else objectives_to_proto(told),
         accepted=result.accepted,
         scores=numbers_to_proto(result.scores),
     ).SerializeToString(deterministic=True)
@@ -167,7 +167,7 @@ def primal_result_from_bytes(data: Body, scope: Scope) -> PrimalResult:
         vertex=_features(message, "vertex", scope),
         conjugates_and_products=_numbers(message, "conjugates_and_products", scope),
         model=_features(message, "model", scope),
-        objectives=_objectives_from_proto(message.objectives) if message.HasField("objectives") else None,
+        objectives=objectives_from_proto(message.objectives) if message.HasField("objectives") else None,
         accepted=message.accepted,
         scores=_numbers(message, "scores", scope),
     )
@@ -283,7 +283,11 @@ def _anchor_from_proto(message: corrective_pb2.CorrectiveAnchor, scope: Scope) -
     )
 
 
-def _objectives_from_proto(message: corrective_pb2.CorrectiveObjectives) -> Objectives:
+def objectives_to_proto(objectives: Objectives) -> corrective_pb2.CorrectiveObjectives:
+    return corrective_pb2.CorrectiveObjectives(**asdict(objectives))
+
+
+def objectives_from_proto(message: corrective_pb2.CorrectiveObjectives) -> Objectives:
     names = ("primal", "dual", "accuracy", "squared_norm", "row_norm", "product_error")
     return Objectives(**{name: finite_number(getattr(message, name), f"objectives.{name}") for name in names})
 

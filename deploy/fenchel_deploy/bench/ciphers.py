@@ -33,9 +33,10 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_common.runsections import RoundConfig
 from fenchel_common.setup import FINISH
 from fenchel_deploy.bench.processes import check_measurable, cpu_seconds, peak_memory_mib
-from fenchel_deploy.demonstration import Demonstration, Event, Report
+from fenchel_deploy.demonstration import Demonstration, Report
 from fenchel_deploy.folders import SERVER, run_toml
 from fenchel_deploy.local import LocalFederation
+from fenchel_deploy.running import Event
 from fenchel_deploy.wan import NEAR, Wan
 from fenchel_server.rounds.ledger import TOTAL
 

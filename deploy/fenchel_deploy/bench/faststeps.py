@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.pace import Pace
-from fenchel_common.algorithms.hyfdca.rounds import due_active, measures_alone, training_round
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import due_active, measures_alone, training_round
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.ids import ClientId, RoundId

@@ -22,8 +22,8 @@ import numpy as np
 
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
-from fenchel_common.algorithms.hyfdca.rounds import due_active
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import due_active
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard

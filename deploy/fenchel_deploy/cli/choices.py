@@ -18,7 +18,7 @@ def words(text: str) -> list[str]:
 
 def usual_grid(profile: Profile, split: Split) -> str:
     """The grid if none is given: parties with some rows and some columns if the algorithm allows, else whole rows."""
-    return "2x2" if "hybrid" in profile.partitions and split.alpha is None else "4x1"
+    return "2x2" if "hybrid" in profile.partitions and not split.whole_rows else "4x1"
 
 
 def usual_rounds(profile: Profile) -> int:

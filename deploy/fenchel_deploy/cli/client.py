@@ -13,7 +13,6 @@ from fenchel_client.consent import Consent
 from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.transport.dial import GrpcDial
-from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.privacy import CIPHERS
 from fenchel_common.processmemory import keep_heaps_small
@@ -22,10 +21,10 @@ from fenchel_deploy.cli.clientwatch import measured, traced
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.options import DATA_HELP, MetricsOption, TracesOption, UntilInputEndsOption, metrics_address
-from fenchel_deploy.cli.owntable import OwnTable
 from fenchel_deploy.cli.partylog import Progress, WatchedParty, own_view, waits_told
 from fenchel_deploy.cli.signals import end_with_input
 from fenchel_deploy.logs import Place, last_errors_kept
+from fenchel_deploy.owntable import OwnTable, check_party
 from fenchel_deploy.standing import standing_kept
 
 log = logging.getLogger(__name__)
@@ -78,19 +77,10 @@ def client(
     place.party = loaded.name
     table = OwnTable(data)
     shard = table.read()
-    if loaded.roster.party(loaded.name).labels and shard.y is None:
-        raise InvalidInput(
-            f"{data} has no labels, but the roster says that {loaded.name} has them; name their column under [label] "
-            f"in shard.toml, or let the operator write labels = false for {loaded.name} into federation.toml"
-        )
     accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
     ciphers = frozenset(parse_choice("--accept-cipher", word, *CIPHERS) for word in accept_cipher or CIPHERS)
     consent = Consent(approved_roster=approve_roster, accepts=accepts, ciphers=ciphers)
-    if loaded.roster.key_holder.name == loaded.name and not consent.approves(loaded.roster):
-        raise InvalidInput(
-            f"{loaded.name} makes the key for everyone on the roster: {', '.join(loaded.roster.names)}; "
-            f"if these are the right ones, add --approve-roster {loaded.roster.fingerprint()}"
-        )
+    check_party(loaded, shard, consent, data=data)
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer)
     progress = Progress(state, lambda: party.last_gap)

@@ -26,8 +26,8 @@ from fenchel_deploy.cli.options import (
     GapOption,
     GridOption,
     KeyBitsOption,
-    LambdaOption,
-    LossOption,
+    OwnLambdaOption,
+    OwnLossOption,
     PrivacyOption,
     RoundsOption,
     SeedOption,
@@ -36,7 +36,8 @@ from fenchel_deploy.cli.options import (
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.dashboard.beside import page_beside
 from fenchel_deploy.demo import run_demo
-from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell
+from fenchel_deploy.demonstration import DemonstrationOptions, Report
+from fenchel_deploy.running import Tell
 from fenchel_deploy.tablefolder import table_folders
 
 
@@ -65,11 +66,11 @@ def demo(
     grid: GridOption = None,
     split: SplitOption = "even",
     columns: Annotated[str, typer.Option(help="How columns are cut: contiguous or shuffled.")] = "contiguous",
-    loss: LossOption = defaults.LOSS,
-    lambda_: LambdaOption = defaults.LAMBDA,
+    loss: OwnLossOption = None,
+    lambda_: OwnLambdaOption = None,
     gap: GapOption = None,
     participation: Annotated[
-        str, typer.Option(help="all; fraction:0.5 or cyclic:2 with --local paper or theory.")
+        str, typer.Option(help="all, fraction:0.5 (random) or cyclic:2 (sets of parties in turn).")
     ] = defaults.PARTICIPATION,
     rounds: RoundsOption = None,
     seed: SeedOption = defaults.SEED,

@@ -18,7 +18,8 @@ from fenchel_deploy.cli.liveview import following
 from fenchel_deploy.cli.output import Format
 from fenchel_deploy.cli.runviews import cost_rows, score_rows
 from fenchel_deploy.cli.story import RunStory
-from fenchel_deploy.demonstration import DemonstrationOptions, Report, Tell, reached
+from fenchel_deploy.demonstration import DemonstrationOptions, Report, reached
+from fenchel_deploy.running import Tell
 
 
 def common_options(
@@ -27,8 +28,8 @@ def common_options(
     dataset: str,
     grid: str | None,
     split: str,
-    loss: str,
-    lambda_: float,
+    loss: str | None,
+    lambda_: float | None,
     gap: float | None,
     rounds: int | None,
     seed: int,
@@ -82,17 +83,24 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     table = Table(title=f"{report['dataset']} over {report['clients']} parties", show_header=True)
     for heading in ("", "federated", "centralized"):
         table.add_column(heading, justify="left" if not heading else "right")
-    table.add_row("objective P(w)", f"{report['primal']:.9f}", f"{report['centralized_primal']:.9f}")
+    compared = "relative_error" in report
+    best = f"{report['centralized_primal']:.9f}" if compared else "not computed"
+    constrained = report.get("constraint") is not None
+    table.add_row("objective f(w)" if constrained else "objective P(w)", f"{report['primal']:.9f}", best)
+    if constrained:
+        best = f"{report['centralized_constraint']:.9f}" if compared else ""
+        table.add_row("constraint g(w)", f"{report['constraint']:.9f}", best)
     table.add_row("regularisation λ", f"{report['lambda']:g}", "")
     kind = "accuracy" if report["rmse"] is None else "rmse"
     for name, shown in ((kind, "RMSE" if kind == "rmse" else kind), ("r2", "R²")):
         if report[name] is not None:
-            table.add_row(shown, f"{report[name]:.4f}", f"{report[f'centralized_{name}']:.4f}")
+            table.add_row(shown, f"{report[name]:.4f}", f"{report[f'centralized_{name}']:.4f}" if compared else "")
     if report.get("scores") is not None:
         central = score_rows(report["centralized_scores"])
         for name, value in score_rows(report["scores"]).items():
             table.add_row(name, value, central[name])
-    table.add_row("relative error", f"{report['relative_error']:.2e}", "")
+    if compared and report["relative_error"] is not None:
+        table.add_row("relative error", f"{report['relative_error']:.2e}", "")
     gap = report["gap"]
     none = "none: a contribution is stale" if report["certified"] else "none"
     table.add_row("duality gap, the proof", none if gap is None else f"{float(gap):.2e}", "")
@@ -115,6 +123,8 @@ def print_report(console: Console, report: Mapping[str, Any]) -> None:
     console.print(f"{report['status']}: {report['reason']}")
     for path in report.get("models", ()):
         console.print(f"model: {path}", soft_wrap=True)
+    if report.get("models") == []:
+        console.print("the model is not kept; with --keep DIR each party's part of it is")
 
 
 def _costs(report: Mapping[str, Any]) -> Table:

@@ -23,8 +23,8 @@ GridOption = Annotated[
 SplitOption = Annotated[
     str,
     typer.Option(
-        help="How rows are dealt out: even, or dirichlet:0.1 for parties of whole rows with unlike labels (grid Kx1); "
-        "the smaller the number, the more unlike."
+        help="How rows are dealt out: even; in a grid Kx1 also stratified (equal class ratios), or dirichlet:0.1 for "
+        "parties with unlike labels; the smaller the number, the more unlike."
     ),
 ]
 PrivacyOption = Annotated[
@@ -44,6 +44,12 @@ CipherOption = Annotated[
 ]
 LossOption = Annotated[str, typer.Option(help="hinge or logistic.")]
 LambdaOption = Annotated[float, typer.Option("--lambda", help="Regularisation.")]
+OwnLossOption = Annotated[
+    str | None, typer.Option("--loss", help="A loss that the algorithm takes. Default: the algorithm's own.")
+]
+OwnLambdaOption = Annotated[
+    float | None, typer.Option("--lambda", help="Regularisation. Default: the algorithm's own, mostly 0.01.")
+]
 GapOption = Annotated[float | None, typer.Option(help="Stop at this duality gap. Default: 0.1 % of the optimum.")]
 RoundsOption = Annotated[
     int | None,

@@ -5,13 +5,13 @@ from typing import Any
 
 from rich.table import Table
 
+from fenchel_common.selection import METRICS_IN_WORDS
 from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.comparison import BYTES_IN_WORDS
 from fenchel_deploy.times import utc
 from fenchel_server.store import PartyRecord, RunStatus
 from fenchel_server.store.base import WITH_MODEL
 
-METRICS_IN_WORDS = {"auc": "AUC", "log_loss": "log-loss", "rmse": "RMSE"}
 PATH_FORMS = {"primal": ".6f", "gap": ".1e"}
 KINDS_IN_WORDS = {
     "parties": "parties (their other work)",
@@ -75,8 +75,9 @@ def path_table(rows: Sequence[Mapping[str, Any]], *, metric: str | None) -> Tabl
     """What a run found for each λ of its path, from the `path` of a `RunOutcome`; its model has the λ with a star."""
     named = [] if metric is None else [METRICS_IN_WORDS[metric], "standard error", "chosen by"]
     table = Table("λ", "rounds", "P", "gap", *named)
+    table.columns[0].no_wrap = True
     for row in rows:
-        figures = [f"{row['lambda_']:g}" + (" *" if row["taken"] else ""), str(row["rounds"])]
+        figures = [f"{row['lambda_']:.4g}" + (" *" if row["taken"] else ""), str(row["rounds"])]
         figures += ["–" if row[name] is None else format(row[name], form) for name, form in PATH_FORMS.items()]
         scores = [row["mean"], row["error"]] if metric is not None else []
         told = ["–" if score is None else f"{score:.5f}" for score in scores]

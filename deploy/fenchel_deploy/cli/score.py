@@ -1,13 +1,11 @@
 """`fenchel score`: a party's part of the scores of rows whose columns several parties have."""
 
-import csv
 import logging
 import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from fenchel_client.askedrows import ScoringLimits
@@ -23,13 +21,13 @@ from fenchel_common.errors import FederationFailed
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.model import find_model
 from fenchel_common.model.rows import TableRules, read_rows
-from fenchel_common.model.scoring import predictions
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
 from fenchel_deploy.cli.manual import epilog
 from fenchel_deploy.cli.output import printable
 from fenchel_deploy.cli.partylog import Progress, waits_told
 from fenchel_deploy.logs import Place
-from fenchel_deploy.scoring import scoring_shard
+from fenchel_deploy.prediction import scores_csv
+from fenchel_deploy.scoring import predictions_of, scoring_shard
 
 USUAL = ScoringLimits()
 
@@ -103,15 +101,6 @@ def score(
             f"{end.reason}, and there are no scores: a party refused its part, or was not there; the logs of the "
             "parties say which, and `fenchel runs show` why the run ended"
         )
-    told = list(csv.reader(read_private(found[-1]).decode().splitlines()))[1:]
-    said = predictions(part.record, np.array([float(number) for _, number in told]))
-    names = ["id", "score", *(["probability"] if said.probabilities is not None else []), "predicted"]
-    columns = [
-        [sample for sample, _ in told],
-        said.scores.tolist(),
-        *([said.probabilities.tolist()] if said.probabilities is not None else []),
-        said.labels(),
-    ]
-    lines = [names, *(list(map(str, line)) for line in zip(*columns, strict=True))]
-    write_private(ask, "".join(",".join(line) + "\n" for line in lines).encode())
-    typer.echo(f"{len(told)} scores are in {ask}")
+    ids, predicted = predictions_of(part, read_private(found[-1]).decode())
+    write_private(ask, scores_csv(ids, predicted).encode())
+    typer.echo(f"{len(ids)} scores are in {ask}")

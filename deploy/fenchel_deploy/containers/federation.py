@@ -29,8 +29,8 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.containers.archives import unpack
 from fenchel_deploy.containers.engine import ContainerPlan, Engine, Mount, engine_errors, exit_code
-from fenchel_deploy.demonstration import Event
 from fenchel_deploy.folders import PORT, SERVER, kit_folder, lay_out, shard_file, whole_model
+from fenchel_deploy.running import Event
 from fenchel_deploy.wan import Wan
 
 RELAY = "relay"

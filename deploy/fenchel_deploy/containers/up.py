@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from fenchel_deploy.containers.engine import Engine
 from fenchel_deploy.containers.federation import FederationPlan, container_federation
-from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report, Tell
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report
+from fenchel_deploy.running import Tell
 from fenchel_deploy.wan import Wan
 
 

@@ -14,9 +14,12 @@ ENDING_S: Final = 10.0
 
 
 @contextmanager
-def page_beside(state: Path, *, kit: Path | None = None) -> Iterator[str]:
-    """Serves the page of a server's state folder on a free port while the context lasts; yields its address."""
-    command = [sys.executable, "-m", "fenchel_deploy", "dashboard", "--state", str(state), "--listen", "localhost:0"]
+def page_beside(folder: Path, *, kit: Path | None = None, of_party: bool = False) -> Iterator[str]:
+    """Serves the page of a server's state folder, or of a party's, on a free port while the context lasts; yields its
+    address.
+    """
+    whose = "--party" if of_party else "--state"
+    command = [sys.executable, "-m", "fenchel_deploy", "dashboard", whose, str(folder), "--listen", "localhost:0"]
     command += ["--format", "json", *([] if kit is None else ["--kit", str(kit)])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.dashboard.convergence import FIT_NAMES, ROUND, SHARES, drawable
 from fenchel_deploy.dashboard.costs import KIND_NAMES
 from fenchel_deploy.dashboard.documents import (
@@ -51,6 +52,7 @@ def comparison_document(views: Sequence[RunView]) -> Document:
             level_chart({name: view.history.ledger(json.loads(view.record.seen)) for name, view in names.items()}),
         ),
     )
+    clear = [name for name, view in names.items() if view.config.privacy is Privacy.PLAIN]
     return Document(
         kind="comparison",
         name="+".join(view.record.run for view in views),
@@ -60,6 +62,7 @@ def comparison_document(views: Sequence[RunView]) -> Document:
         reason="",
         live=any(view.live for view in views),
         sections=tuple(section for section in sections if section is not None),
+        warning=f"PLAINTEXT: nothing was encrypted in {', '.join(clear)}." if clear else "",
     )
 
 

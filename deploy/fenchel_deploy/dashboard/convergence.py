@@ -18,6 +18,7 @@ SHARES = frozenset({"accuracy", CLASS_ACCURACY})
 def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
     """The gap, the objective between its bounds, and the fit; each only if some round has it."""
     certified = config.algorithm_settings().profile.certified
+    legs = " The path goes through its λ, the largest first, once for each fold." if config.path is not None else ""
     charts = []
     if _any(history, "gap"):
         charts.append(
@@ -28,7 +29,7 @@ def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
                 {"gap": "duality gap"},
                 Axis("duality gap P − D, no unit", Form.SMALL, log=True),
                 caption="A bound on the distance to the optimum of all data together. It is computed from encrypted "
-                "training alone.",
+                "training alone." + legs,
                 goal=config.stop.gap if certified else None,
             )
         )
@@ -42,7 +43,7 @@ def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
                 "The objective",
                 {"primal": "P, of the model"} | ({"dual": "D, below every model"} if bounded else {}),
                 Axis("mean loss + regularisation, no unit", Form.FIGURE, log=positive),
-                caption="The optimum lies between the two lines." if bounded else "",
+                caption=("The optimum lies between the two lines." if bounded else "") + legs,
             )
         )
     if fits := [name for name in FIT_NAMES if _any(history, name)]:
@@ -56,7 +57,7 @@ def convergence_charts(history: RunHistory, config: RunConfig) -> list[Chart]:
                 Axis("share of training samples", Form.SHARE)
                 if shares
                 else Axis("of the labels as the run uses them", Form.FIGURE),
-                caption="On the samples that it is trained on.",
+                caption="On the samples that it is trained on." + legs,
             )
         )
     return charts
@@ -117,7 +118,7 @@ def score_facts(history: RunHistory) -> Facts | None:
         return None
     bound = "" if scores.auc_error is None else f"the true one is at most {written(scores.auc_error)} away"
     facts = (
-        Fact("AUC", scores.auc, Form.SHARE, bound),
+        Fact("AUC", scores.auc, Form.FIGURE, bound),
         Fact("log loss", scores.log_loss, Form.FIGURE, "mean of −log p"),
         Fact("Brier score", scores.brier, Form.FIGURE, "mean of (1 − p)²"),
         Fact("accuracy of classes", scores.classes_accuracy, Form.SHARE),
@@ -159,7 +160,9 @@ def _proof(history: RunHistory, config: RunConfig, last: int, gap: float) -> tup
         return ("The values of this run left all bounds: it diverged, and nothing is proven of its model.",)
     primal, dual = _known(history, "primal", last), _known(history, "dual", last)
     error = _known(history, "gap_error", last)
-    relative = f", which is at most {100 * gap / dual:.2g} % of it" if dual is not None and dual > 0 else ""
+    relative = (
+        f", which is at most {100 * gap / dual:.2g}\N{NO-BREAK SPACE}% of it" if dual is not None and dual > 0 else ""
+    )
     first = (
         f"No model has an objective that is lower than this one's by more than {written(gap)}{relative}: not even a "
         "model trained on all data together in one place."
@@ -180,7 +183,11 @@ def _proof(history: RunHistory, config: RunConfig, last: int, gap: float) -> tup
 def written(value: float) -> str:
     """A small number with three digits, as the page writes it."""
     digits, exponent = f"{value:.2e}".split("e")
-    return f"{value:.3g}" if value == 0 or 0.01 <= abs(value) < 1000 else f"{digits} × 10{_raised(int(exponent))}"
+    return (
+        f"{value:.3g}"
+        if value == 0 or 0.01 <= abs(value) < 1000
+        else f"{digits}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{_raised(int(exponent))}"
+    )
 
 
 def _raised(exponent: int) -> str:

@@ -89,16 +89,17 @@ class Series:
     at: tuple[Value, ...] | None = None
 
 
-ChartKind = Literal["lines", "stack", "map", "ranges"]
+ChartKind = Literal["lines", "stack", "bars", "map", "ranges"]
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A picture of series over the positions `at`, and where they say less than needed the `table` behind it.
 
-    `lines` has a line for each series, `stack` bars of series on top of each other. `map` has a row for each series and
-    a cell for each position, with the values of `Presence`. `ranges` has the five series least, 5 %, median, 95 % and
-    most, over names. `goal` is a value to reach. `slots` has for each series the number of its colour.
+    `lines` has a line for each series, `stack` bars of series on top of each other, `bars` a lying bar of its only
+    series for each name. `map` has a row for each series and a cell for each position, with the values of `Presence`.
+    `ranges` has the five series least, 5 %, median, 95 % and most, over names. `goal` is a value to reach. `slots` has
+    for each series the number of its colour.
     """
 
     key: str

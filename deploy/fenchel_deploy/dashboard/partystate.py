@@ -4,6 +4,7 @@ The folder has nothing of other parties but their names, as far as the server to
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from fenchel_common.ids import RunId
 from fenchel_common.leakage import Direction, Visibility
 from fenchel_common.model import Model, read_model
 from fenchel_common.model.folder import SUFFIX as MODEL
+from fenchel_common.privacy import Privacy
 from fenchel_deploy.audit import CLASS_WORDS, party_account
 from fenchel_deploy.dashboard.convergence import ROUND, written
 from fenchel_deploy.dashboard.documents import (
@@ -34,6 +36,7 @@ from fenchel_deploy.dashboard.documents import (
     Value,
     with_items,
 )
+from fenchel_deploy.dashboard.rundocument import PLAINTEXT
 from fenchel_deploy.dashboard.sightings import SLOTS, sight_tables
 from fenchel_deploy.keys import key_in_words
 from fenchel_deploy.standing import NOW_FILE, is_at_work, read_standing
@@ -83,6 +86,7 @@ class PartyState:
             reason=reason,
             live=at_work,
             sections=tuple(section for section in sections if section is not None),
+            warning=PLAINTEXT if begins.get("privacy") == Privacy.PLAIN else "",
         )
 
     def _run(self, now: Mapping[str, Any]) -> RunId | None:
@@ -102,7 +106,7 @@ class PartyState:
             return None
         party, ledger = read_party_ledger(path)
         account = party_account(ledger, party)
-        tables = sight_tables([account])
+        (table,) = sight_tables([account])
         sent = {kind: fields.total() for kind, fields in account.sent.items()}
         readable = sum(
             count
@@ -113,7 +117,11 @@ class PartyState:
         if readable:
             words = f"{readable:,} values of single samples, or of this party alone, left it readable to the server."
         return with_items(
-            "wire", "My data on the wire", Prose("wire-in-words", (words,), leading=True), _sent(sent), *tables
+            "wire",
+            "My data on the wire",
+            Prose("wire-in-words", (words,), leading=True),
+            _sent(sent),
+            replace(table, key="passed", title="Values that passed", folded=False),
         )
 
     def _model(self, run: RunId | None) -> Model | None:
@@ -203,7 +211,7 @@ def _sent(sent: Mapping[Visibility, int]) -> Chart | None:
         "sent",
         "In which form values left",
         "stack",
-        Axis("way", Form.TEXT),
+        Axis("direction", Form.TEXT),
         Axis("share of the values that this party sent", Form.SHARE),
         ("sent to the server",),
         tuple(Series(CLASS_WORDS[kind], (sent[kind] / whole,)) for kind in kinds),
@@ -254,9 +262,9 @@ def _weights_chart(model: Model) -> Chart | None:
     return Chart(
         "largest-weights",
         "The largest weights",
-        "stack",
+        "bars",
+        Axis("weight, no unit", Form.FIGURE),
         Axis("feature", Form.TEXT),
-        Axis("weight of the prepared value, no unit", Form.FIGURE),
         tuple(model.names[place] for place in places),
         (Series("weight", tuple(float(model.weights[place]) for place in places)),),
     )

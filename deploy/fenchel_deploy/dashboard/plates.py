@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from fenchel_common.errors import InvalidInput
 from fenchel_deploy.dashboard.documents import Chart, Document, Form
@@ -21,6 +21,8 @@ COLOURS: Final = (
 MAP_COLOURS: Final = ("#c65300", "#dfe2df", "#4c9ac4")
 MAP_WORDS: Final = ("left out", "not asked", "took part")
 MARKERS: Final = "os^Dvp"
+DASHES: Final = ("-", "--", ":", "-.")
+"""Lines over positions of their own may be the same in part: those drawn later are broken."""
 WIDTH_IN: Final = 5.2
 DPI: Final = 200
 SETTINGS: Final[dict[Any, Any]] = {
@@ -66,10 +68,10 @@ def _charts(documents: Sequence[Document]) -> Iterator[tuple[str, Chart]]:
 
 def drawn(chart: Chart) -> Figure:
     """The chart as a figure of matplotlib."""
-    rows = len(chart.series) if chart.kind == "map" else len(chart.at) if chart.kind == "ranges" else 0
+    rows = len(chart.series) if chart.kind == "map" else len(chart.at) if chart.kind in ("ranges", "bars") else 0
     figure = Figure(figsize=(WIDTH_IN, max(1.4, min(0.18 * rows + 0.9, 9)) if rows else 3.0))
     axes = figure.add_subplot()
-    {"lines": _lines, "stack": _stack, "map": _map, "ranges": _ranges}[chart.kind](axes, chart)
+    {"lines": _lines, "stack": _stack, "bars": _bars, "map": _map, "ranges": _ranges}[chart.kind](axes, chart)
     return figure
 
 
@@ -82,6 +84,8 @@ def _named(axes: Axes, chart: Chart) -> None:
     axes.set_ylabel(chart.y.name)
     if chart.x.form is Form.COUNT:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if chart.y.form is Form.SHARE:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol="\N{NO-BREAK SPACE}%"))
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
@@ -98,6 +102,7 @@ def _lines(axes: Axes, chart: Chart) -> None:
             marker=marker,
             markersize=3.5,
             linewidth=1.4,
+            linestyle=DASHES[number % len(DASHES)] if one.at else "-",
             label=one.name,
         )
     if chart.goal is not None:
@@ -119,7 +124,20 @@ def _stack(axes: Axes, chart: Chart) -> None:
     if chart.x.form is Form.TEXT:
         axes.set_xticks(positions, [str(name) for name in chart.at])
     axes.grid(visible=False, axis="x")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), reverse=True)
+
+
+def _bars(axes: Axes, chart: Chart) -> None:
+    axes.barh(range(len(chart.at)), _numbers(chart.series[0].values), color=COLOURS[0])
+    _rows(axes, chart, chart.at)
+    axes.grid(visible=False, axis="y")
+
+
+def _rows(axes: Axes, chart: Chart, names: Sequence[object]) -> None:
+    """The first name on top."""
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), [str(name) for name in names], fontsize=8 if len(names) <= 24 else 4)
+    _named(axes, chart)
 
 
 def _map(axes: Axes, chart: Chart) -> None:
@@ -127,10 +145,10 @@ def _map(axes: Axes, chart: Chart) -> None:
     table = np.array([one.values for one in chart.series], dtype=float)
     columns = _numbers(chart.at)
     edges = np.append(columns, columns[-1] + 1) - 0.5
-    axes.pcolormesh(edges, np.arange(len(table) + 1) - 0.5, table, cmap=colours, vmin=-0.5, vmax=2.5)
-    axes.invert_yaxis()
-    axes.set_yticks(range(len(table)), [one.name for one in chart.series], fontsize=8 if len(table) <= 24 else 4)
-    axes.set_xlabel(chart.x.name)
+    apart = 0.8 if len(columns) <= 60 and len(table) <= 24 else 0.0
+    mesh = axes.pcolormesh(edges, np.arange(len(table) + 1) - 0.5, table, cmap=colours, vmin=-0.5, vmax=2.5)
+    mesh.set(edgecolors="white" if apart else "face", linewidth=apart)
+    _rows(axes, chart, [one.name for one in chart.series])
     axes.grid(visible=False)
     patches = [mpl.patches.Patch(color=colour, label=word) for colour, word in zip(MAP_COLOURS, MAP_WORDS, strict=True)]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.01, 1.0))
@@ -142,10 +160,8 @@ def _ranges(axes: Axes, chart: Chart) -> None:
     axes.hlines(rows, least, most, color=COLOURS[0], linewidth=0.8)
     axes.hlines(rows, low, high, color=COLOURS[0], linewidth=3)
     axes.plot(median, rows, "o", color="white", markeredgecolor=COLOURS[0], markersize=4)
-    axes.invert_yaxis()
-    axes.set_yticks(rows, [str(name) for name in chart.at], fontsize=8 if len(rows) <= 24 else 4)
+    _rows(axes, chart, chart.at)
     axes.set_xlim(left=0)
-    axes.set_xlabel(chart.x.name)
 
 
 def _numbers(values: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.float64]]":

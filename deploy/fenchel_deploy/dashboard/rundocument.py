@@ -120,7 +120,7 @@ def subtitle(view: RunView) -> str:
 
 
 def _algorithm(config: RunConfig) -> str:
-    local = config.settings.get("local")
+    local = getattr(config.algorithm_settings(), "local", None)
     return f"{config.algorithm} ({local})" if local else config.algorithm
 
 

@@ -86,6 +86,8 @@ def _bound(address: Address) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(place)
+        # Whoever is told the address may come before the server accepts connections.
+        found.listen()
     except OSError as error:
         found.close()
         raise InvalidInput(f"--listen: cannot listen at {address}: {error.strerror}") from error

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fenchel_common.algorithms.settings import Profile
 from fenchel_common.leakage import Ledger, Visibility
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
@@ -57,13 +58,13 @@ def seen_in_words(account: Account) -> Prose:
 
 def sight_chart(accounts: Sequence[Account]) -> Chart | None:
     """For each role, the share of the values that it saw that are of each class."""
-    return _shares("sights", "What each role saw", {one.role: _seen(one) for one in accounts}, "role")
+    return _shares("sights", "Values that each role saw, by class", {one.role: _seen(one) for one in accounts}, "role")
 
 
 def level_chart(ledgers: Mapping[str, Ledger]) -> Chart | None:
     """For each run, the share of the values that its server saw that are of each class."""
     seen = {run: _seen(server_account(ledger)) for run, ledger in ledgers.items() if ledger.parties}
-    return _shares("levels", "What the server saw", seen, "run")
+    return _shares("levels", "Values that each server saw, by class", seen, "run")
 
 
 def _seen(account: Account) -> Counter[Visibility]:
@@ -143,21 +144,25 @@ def _mostly(account: Account, kind: Visibility) -> str:
 
 
 def protection_table(config: RunConfig) -> Table:
-    """For each kind of value, the form in which it reaches the server."""
-    profile, privacy = config.algorithm_settings().profile, Privacy(config.privacy)
-    hidden = "ciphertext" if privacy.encrypts_samples else "in clear"
-    sealed = "ciphertext" if privacy.encrypts_features else "in clear, each round"
-    rows = {
-        "rows, labels, sample ids": "never",
-        "which rows parties share": "as pseudonyms",
-        "feature names": "as pseudonyms",
-        **dict.fromkeys(profile.encrypted, hidden),
-        **dict.fromkeys(profile.sealed, sealed),
-        **profile.visible,
-    }
+    """For each kind of value, the form in which it reaches the server: in this run, and at the other levels."""
+    own, profile = Privacy(config.privacy), config.algorithm_settings().profile
+    others = [level for level in profile.privacy if level is not own]
+    forms = [_forms(profile, level) for level in (own, *others)]
     return Table(
         "protection",
         "In which form values reach the server",
-        (Column("what"), Column("form")),
-        tuple(rows.items()),
+        (Column("what"), Column(f"{own}, this run"), *(Column(level) for level in others)),
+        tuple((what, *(form[what] for form in forms)) for what in forms[0]),
+        "Columns are levels of privacy. The model is the same at each of them." if others else "",
     )
+
+
+def _forms(profile: Profile, level: Privacy) -> dict[str, str]:
+    return {
+        "rows, labels, sample ids": "never",
+        "which rows parties share": "as pseudonyms",
+        "feature names": "as pseudonyms",
+        **dict.fromkeys(profile.encrypted, "ciphertext" if level.encrypts_samples else "in clear"),
+        **dict.fromkeys(profile.sealed, "ciphertext" if level.encrypts_features else "in clear, each round"),
+        **profile.visible,
+    }

@@ -33,7 +33,8 @@ class Verdict:
 def judged(claims: Sequence[ClaimPlan], rows: Sequence[ReadRow], *, as_printed: bool) -> list[Verdict]:
     """The verdict on each claim.
 
-    Unless the rows are `as_printed`, of the paper's data set and size, no claim that names printed values is judged.
+    Unless the rows are `as_printed`, of the paper's data set and size, no claim is judged that names printed values or
+    is about the whole data set.
     """
     return [_judged(claim, rows, as_printed=as_printed) for claim in claims]
 
@@ -41,6 +42,8 @@ def judged(claims: Sequence[ClaimPlan], rows: Sequence[ReadRow], *, as_printed: 
 def _judged(claim: ClaimPlan, rows: Sequence[ReadRow], *, as_printed: bool) -> Verdict:
     if claim.untestable or claim.left is None or claim.op is None or claim.right is None:
         return Verdict(claim.says, UNTESTED, claim.untestable)
+    if claim.whole and not as_printed:
+        return Verdict(claim.says, UNTESTED, "the printed hyper-parameters are for the whole data set of the paper")
     columns = [side.column for side in (claim.left, claim.right) if isinstance(side, Operand)]
     if not as_printed and any(column.startswith(PRINTED) for column in columns):
         return Verdict(claim.says, UNTESTED, "printed values are of another data set or size than these rows")

@@ -96,7 +96,8 @@ class ClaimPlan(Section):
     """A sentence of the paper, and the comparison of measured values that decides whether it holds.
 
     `each` has the columns whose values pair the rows of both sides. `untestable` says why the sentence cannot be tested
-    here; then there is no comparison.
+    here; then there is no comparison. A sentence that is `whole` is about the printed hyper-parameters, which suit the
+    whole data set of the paper alone.
     """
 
     says: str
@@ -105,6 +106,7 @@ class ClaimPlan(Section):
     op: Op | None = Field(default=None, alias="is")
     right: Operand | Number | None = None
     untestable: str = ""
+    whole: bool = False
 
 
 class TakesPlan(Section):

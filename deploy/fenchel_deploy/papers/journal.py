@@ -66,7 +66,7 @@ class Journal:
         text = self._path.read_text(encoding="utf-8")
         # A line without its end was being written.
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        if not lines or lines[0] != _line(self._columns):
+        if not lines:
             return []
         found = list(csv.reader(lines[1:]))
         counts = Counter(cells[0] for cells in found)
@@ -74,7 +74,7 @@ class Journal:
         return [line for line, cells in zip(lines[1:], found, strict=True) if cells[0] in whole]
 
     def _check_plan(self, path: Path, plan: Mapping[str, object]) -> None:
-        text = json.dumps(plan, indent=1, sort_keys=True) + "\n"
+        text = json.dumps({**plan, "columns": self._columns}, indent=1, sort_keys=True) + "\n"
         if path.exists() and path.read_text(encoding="utf-8") != text:
             raise InvalidInput(
                 f"{path.parent}: has the rows of another plan (another form, data set or version of the experiment); "

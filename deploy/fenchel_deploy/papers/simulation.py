@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from fenchel_client.algorithms.averaging.sgd import local_sgd
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings, LocalSgdSettings
 from fenchel_common.algorithms.averaging.hyfem import HyfemSettings
-from fenchel_common.algorithms.hyfdca.rounds import due_active
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.participation import active_clients
+from fenchel_common.algorithms.participation import active_clients, due_active
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.ids import ClientId, RoundId

@@ -9,11 +9,13 @@ from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
+from fenchel_server.algorithms.partial.server import PartialServer
 from fenchel_server.algorithms.scoring.server import ScoringServer
 
 ALGORITHMS: Final[Mapping[str, Mapping[str, ServerHalf]]] = {
     "hyfdca": {"hyfdca": HyfdcaServer},
     "corrective": {"hyfdca": CorrectiveServer},
+    "partial": {"hyfdca": PartialServer},
     "scoring": {"scoring": ScoringServer},
     "averaging": WithOutside(AVERAGING, lambda found: outside_half(found.server, AveragingServer)),
 }

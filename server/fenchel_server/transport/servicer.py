@@ -18,10 +18,8 @@ from fenchel.v1.federation_pb2 import (
     VERDICT_ACCEPTED,
     VERDICT_DUPLICATE,
     VERDICT_NOT_OPEN,
-    Chunk,
     ClientMessage,
     Heartbeat,
-    Result,
     ServerMessage,
 )
 from fenchel.v1.federation_pb2 import Receipt as ReceiptMessage
@@ -34,7 +32,7 @@ from fenchel_common.errors import (
     ProtocolViolation,
 )
 from fenchel_common.identity import Roster
-from fenchel_common.wire.chunks import MAX_BODY_BYTES, BodyReader
+from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.frames import (
     PROTOCOL_VERSION,
     TaskKey,
@@ -55,6 +53,7 @@ from fenchel_server.transport.outbox import (
     Welcome,
 )
 from fenchel_server.transport.quota import Streams
+from fenchel_server.transport.resultreader import ResultReader
 from fenchel_server.transport.status import abort
 
 SERVICE_NAME: str = federation_pb2.DESCRIPTOR.services_by_name["Federation"].full_name
@@ -62,7 +61,7 @@ MAX_INCARNATION_CHARACTERS = 64
 MAX_IDLE_MESSAGES = 100
 """The most heartbeats and unawaited results that a client may send within the time for one heartbeat."""
 
-_VERDICTS = {
+VERDICTS = {
     Verdict.ACCEPTED: VERDICT_ACCEPTED,
     Verdict.DUPLICATE: VERDICT_DUPLICATE,
     Verdict.NOT_OPEN: VERDICT_NOT_OPEN,
@@ -171,7 +170,7 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
                     )
                 )
             case Receipt(key=key, verdict=verdict):
-                return ServerMessage(receipt=ReceiptMessage(key=key_to_proto(key), verdict=_VERDICTS[verdict]))
+                return ServerMessage(receipt=ReceiptMessage(key=key_to_proto(key), verdict=VERDICTS[verdict]))
             case Dismissal():
                 return ServerMessage(dismissal=dismissal_to_proto(item))
             case None:
@@ -203,9 +202,7 @@ class _Reader:
         self._judge = judge
         self._client = outbox.client
         self._limits = limits
-        self._key: TaskKey | None = None
-        self._body: BodyReader | None = None
-        self._verdict = Verdict.NOT_OPEN
+        self._results = ResultReader(mailbox, outbox.client, most_bytes=limits.max_body_bytes, close=self._close_result)
         self._idle_messages = 0
         self._idle_since_s = time.monotonic()
 
@@ -221,8 +218,7 @@ class _Reader:
             self._outbox.close()
         except (BodyTooLarge, ProtocolViolation) as error:
             logger.warning("%s: %s", self._client, error)
-            if self._key is not None:
-                self._mailbox.give_up(self._client, self._key, f"rejected: {error}")
+            self._results.reject(error)
             self._outbox.fail(error)
         except Exception as error:
             self._outbox.fail(error)
@@ -267,61 +263,22 @@ class _Reader:
         if kind == "result":
             # Judged here as well: if the client reads nothing, the sending thread waits and judges nobody.
             self._judge()
-            if self._body is not None:
-                raise ProtocolViolation("a result began before the body of the previous result was complete")
-            self._key = key_from_proto(message.result.key)
-        self._mailbox.count(self._client, self._key if kind in ("result", "chunk") else None, up=message.ByteSize())
-        if kind == "result":
-            self._begin_result(self._key_in_hand(), message.result)
-        elif kind == "chunk":
-            self._add(message.chunk)
-        elif kind == "heartbeat":
+        if kind in ("result", "chunk"):
+            self._results.take(message)
+            return
+        self._mailbox.count(self._client, None, up=message.ByteSize())
+        if kind == "heartbeat":
             self._count_idle_message()
             if message.heartbeat.working:
                 self._mailbox.progressed(self._client)
         else:
             raise ProtocolViolation(f"a message of kind {kind!r} is not expected here")
 
-    def _begin_result(self, key: TaskKey, result: Result) -> None:
-        outcome = result.WhichOneof("outcome")
-        if outcome is None:
-            raise ProtocolViolation("a result has neither a body nor a refusal")
-        if outcome == "refusal":
-            self._close_result(self._mailbox.give_up(self._client, key, f"refused: {result.refusal}"))
-            return
-        self._verdict = self._mailbox.verdict(self._client, key)
-        allowed, most = self._mailbox.result_limit(self._client, key), self._limits.max_body_bytes
-        self._body = BodyReader(
-            result.body,
-            what=f"the result of {key.phase}",
-            limit_bytes=most if allowed is None else min(allowed, most),
-            keep=self._verdict is Verdict.ACCEPTED,
-        )
-        self._finish_if_whole()
-
-    def _add(self, chunk: Chunk) -> None:
-        if self._body is None:
-            raise ProtocolViolation("a chunk belongs to no result")
-        self._body.add(chunk)
-        if self._body.kept and chunk.index:
-            self._mailbox.progressed(self._client)
-        self._finish_if_whole()
-
-    def _finish_if_whole(self) -> None:
-        if self._body is None or not self._body.complete:
-            return
-        verdict = self._verdict
-        if verdict is Verdict.ACCEPTED:
-            verdict = self._mailbox.hand_in(self._client, self._key_in_hand(), self._body.body())
-        self._close_result(verdict)
-
-    def _close_result(self, verdict: Verdict) -> None:
+    def _close_result(self, key: TaskKey, verdict: Verdict) -> None:
         if verdict is not Verdict.ACCEPTED:
-            logger.info("%s: result of %s is ignored: %s", self._client, self._key, verdict.value)
+            logger.info("%s: result of %s is ignored: %s", self._client, key, verdict.value)
             self._count_idle_message()
-        self._outbox.put(Receipt(self._key_in_hand(), verdict))
-        self._key = None
-        self._body = None
+        self._outbox.put(Receipt(key, verdict))
 
     def _count_idle_message(self) -> None:
         now_s = time.monotonic()
@@ -332,8 +289,3 @@ class _Reader:
             raise ProtocolViolation(
                 f"more than {MAX_IDLE_MESSAGES} heartbeats and unawaited results within {self._limits.heartbeat_s:g} s"
             )
-
-    def _key_in_hand(self) -> TaskKey:
-        if self._key is None:
-            raise ProtocolViolation("no result is under way")
-        return self._key

@@ -171,6 +171,7 @@ SIZES = {"clients": 4.0, "share": 0.1}
 BAD_PLANS: dict[str, tuple[AveragingSettings, Mapping[str, float], float]] = {
     "more than all rows": (settings_of("fedavg"), {}, 1.5),
     "another number of parties": (settings_of("feddyn"), SIZES | {"clients": 5.0}, 1.0),
+    "another number of parties, told by apda": (settings_of("apda"), SIZES | {"clients": 5.0}, 1.0),
     "another number of samples": (settings_of("5gcs"), SIZES | {"share": 1.0}, 1.0),
     "no momentum told": (settings_of("dualfl"), SIZES | {"tolerance": 1.0}, 1.0),
     "a momentum above 1": (settings_of("dualfl"), SIZES | {"tolerance": 1.0, "beta": 1.1}, 1.0),

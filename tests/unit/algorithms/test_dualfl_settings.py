@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fenchel_client.algorithms.averaging.dualfl import smoothness
+from fenchel_client.algorithms.averaging.dualfl import NORM_PRECISION, smoothness
 from fenchel_common.algorithms.averaging.dualfl import DualflSettings, gap_bound, next_momentum
 from fenchel_common.algorithms.fitting import check_partition
 from fenchel_common.errors import InvalidConfig
@@ -67,9 +67,14 @@ def test_only_horizontal_shards_are_taken_and_others_are_told_where_to_go() -> N
             check_partition("dualfl", split)
 
 
-def test_the_smoothness_constant_is_that_of_the_largest_singular_value() -> None:
-    X = np.random.default_rng(0).standard_normal((30, 7))
+@pytest.mark.parametrize("rows", [7, 30, 31])
+def test_the_smoothness_constant_is_never_below_that_of_the_largest_singular_value(rows: int) -> None:
+    X = np.random.default_rng(rows).standard_normal((rows, 30))
     settings = DualflSettings.parse({"lambda": 0.5})
     exact = 0.1 * np.linalg.norm(X, 2) ** 2 * 0.25 + 0.5
-    assert smoothness(settings, X, loss_weight=0.1) == pytest.approx(exact, rel=1e-2)
+    assert exact <= smoothness(settings, X, loss_weight=0.1) <= exact / (1.0 - NORM_PRECISION)
+
+
+def test_the_smoothness_constant_of_a_table_without_values_is_that_of_the_ridge() -> None:
+    settings = DualflSettings.parse({"lambda": 0.5})
     assert smoothness(settings, np.zeros((3, 2)), loss_weight=0.1) == 0.5

@@ -12,6 +12,7 @@ from fenchel_common.algorithms.corrective.family import CORRECTIVE, NUMBER_CIPHE
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.family import Carried, Messages
 from fenchel_common.algorithms.hyfdca.family import HYFDCA
+from fenchel_common.algorithms.partial.family import PARTIAL
 from fenchel_common.algorithms.row_leak import row_leak
 from fenchel_common.algorithms.scoring.family import SCORING
 from fenchel_common.errors import InvalidConfig
@@ -24,7 +25,7 @@ from support.layouts import client_layout, small_federation_layout
 from support.problems import problem
 
 ROOT = Path(__file__).resolve().parents[3]
-FAMILIES = {"hyfdca": HYFDCA, "corrective": CORRECTIVE, "averaging": AVERAGING, "scoring": SCORING}
+FAMILIES = {"hyfdca": HYFDCA, "corrective": CORRECTIVE, "partial": PARTIAL, "averaging": AVERAGING, "scoring": SCORING}
 PARTY_LAYOUT = client_layout({0: 3, 1: 3, 2: 1}, slots=3, feature_blocks={0: np.array([0, 1, 2]), 1: np.array([3])})
 
 
@@ -120,7 +121,7 @@ def test_rows_leak_by_the_rule_of_the_family() -> None:
 def test_only_hyfdca_says_how_few_samples_a_round_may_change() -> None:
     layout = small_federation_layout()
     found = {name: settings.family.fewest_changes(settings, layout) for name, settings in BY_FAMILY.items()}
-    assert found == {"hyfdca": 1, "corrective": None, "averaging": None, "scoring": None}
+    assert found == {"hyfdca": 1, "corrective": None, "partial": None, "averaging": None, "scoring": None}
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -78,7 +78,7 @@ def test_the_three_tables_list_the_same_algorithms() -> None:
     listed = {
         (settings.family.name, algorithm)
         for algorithm, entry in SETTINGS.items()
-        for settings in (entry.default, *entry.by_local.values())
+        for settings in (entry.default, *entry.by_local.values(), *entry.of_some.values())
     }
     for halves in (CLIENT_HALVES, SERVER_HALVES):
         assert listed == {(family, algorithm) for family, table in halves.items() for algorithm in table}

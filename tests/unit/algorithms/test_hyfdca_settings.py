@@ -31,7 +31,7 @@ def test_local_chooses_the_class_of_the_settings(local: str, kind: type) -> None
 
 def test_corrective_steps_have_none_of_the_settings_of_the_others() -> None:
     own = set(HyfdcaSettings.model_fields) - set(CorrectiveSettings.model_fields)
-    assert own == {"h", "gamma", "second_inner_product"}
+    assert own == {"h", "gamma", "row_norm", "second_inner_product"}
     assert set(CorrectiveSettings.model_fields) - {"intercept", "path"} < set(HyfdcaSettings.model_fields)
 
 
@@ -57,6 +57,7 @@ def test_a_person_is_shown_all_parameters_whatever_local_is() -> None:
         "h": "auto",
         "second_inner_product": None,
         "gamma": None,
+        "row_norm": "measured",
     }
 
 
@@ -97,7 +98,7 @@ def test_lambda_goes_by_its_name_in_a_configuration() -> None:
         ({"h": 4}, 'h: corrective steps have no such setting; leave it out, or use local = "paper"'),
         ({"local": "corrective", "gamma": 0.5}, "gamma: corrective steps have no such setting"),
         ({"second_inner_product": True}, "second_inner_product: corrective steps have no such setting"),
-        ({"local": "corrective", "participation": "cyclic:2"}, "participation: corrective steps need all"),
+        ({"participation": "cyclic:2", "certificate_every": 1}, "certificate_every: 1 leaves no round to train in"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name_with_the_cure(values: dict[str, object], message: str) -> None:

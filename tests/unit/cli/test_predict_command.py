@@ -1,6 +1,7 @@
 """`fenchel predict`: its files, its figures, and what it says of parts that are lacking."""
 
 import csv
+import io
 import json
 import stat
 from dataclasses import replace
@@ -11,6 +12,8 @@ import pytest
 
 from fenchel_common.model import Feature, Model, Standardised, write_model
 from fenchel_deploy.cli.exits import ExitCode
+from fenchel_deploy.prediction import scores_csv
+from fenchel_deploy.scoring import predictions_of
 from support.commands import run_fenchel
 from support.models import NUMBERS, PAINS, small_model, small_record
 
@@ -133,3 +136,14 @@ def test_numbers_are_in_the_unit_of_the_labels(tmp_path: Path) -> None:
     said = run_fenchel("predict", table, "--model", bare)
     assert said.exit_code == ExitCode.REFUSED
     assert "lacks the unit of the numbers to predict, which parties with labels know" in said.stderr
+
+
+def test_ids_with_commas_and_line_ends_stay_what_they_are_from_the_kept_scores_to_the_file() -> None:
+    ids = ["1, Main Street", 'a "b"', "two\nlines", "plain"]
+    kept = 'id,score\n"1, Main Street",0.5\n"a ""b""",-1.0\n"two\nlines",2.0\nplain,0.0\n'
+    read, found = predictions_of(small_model(), kept)
+    assert read == ids
+    rows = list(csv.DictReader(io.StringIO(scores_csv(read, found), newline="")))
+    assert [(row["id"], row["score"], row["predicted"]) for row in rows] == list(
+        zip(ids, ("0.5", "-1.0", "2.0", "0.0"), ("yes", "no", "yes", "yes"), strict=True)
+    )

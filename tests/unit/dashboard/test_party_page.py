@@ -19,28 +19,7 @@ from fenchel_deploy.dashboard.documents import Document, plain
 from fenchel_deploy.dashboard.partystate import PartyState
 from fenchel_deploy.standing import LOST_AFTER_S, NOW_FILE, Standing, read_standing, standing_kept
 from support.models import small_model
-
-RUN = "run-0a1b2c3d"
-BEGINS = {
-    "event": "begins",
-    "run": RUN,
-    "name": "first",
-    "round": 1,
-    "algorithm": "hyfdca",
-    "privacy": "sealed",
-    "cipher": "masks",
-    "key_bits": 2048,
-    "key_fingerprint": None,
-    "gap_target": 1e-3,
-    "rounds_limit": 10,
-}
-SEEN = {"clinic": {"up": {"CorrectiveDualResult.alpha": {"ciphertext individual": 30}}, "down": {"A.b": {"public": 3}}}}
-
-
-def keep_ledger(folder: Path) -> None:
-    path = folder / f"{RUN}.ledger.json"
-    path.write_text(json.dumps({"run": RUN, "party": "clinic", "seen": SEEN}))
-    path.chmod(0o600)
+from support.partyfolders import BEGINS, PARTY_RUN, keep_ledger, worked
 
 
 def items(document: Document) -> dict[str, Any]:
@@ -55,17 +34,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def worked(round_id: int, gap: float | None) -> dict[str, Any]:
-    return {"event": "worked", "run": RUN, "round": round_id, "gap": gap, "seconds": {"encrypt": 0.5, "wait": 2.0}}
-
-
 def test_a_party_at_work_says_what_it_does_and_whom_it_waits_for(folder: Path) -> None:
     with standing_kept(folder, "clinic", lambda _: None) as tell:
-        tell({"event": "phase", "run": RUN, "round": 3, "phase": "primal"})
+        tell({"event": "phase", "run": PARTY_RUN, "round": 3, "phase": "primal"})
         tell(BEGINS)
         Standing(folder, "clinic")  # another look at the folder changes nothing
     standing = Standing(folder, "clinic")
-    standing.tell({"event": "phase", "run": RUN, "round": 3, "phase": "primal"})
+    standing.tell({"event": "phase", "run": PARTY_RUN, "round": 3, "phase": "primal"})
     standing.write()
     document = PartyState(folder).document()
     assert (document.title, document.status, document.reason) == ("clinic", "running", "working: primal, round 3")
@@ -75,6 +50,7 @@ def test_a_party_at_work_says_what_it_does_and_whom_it_waits_for(folder: Path) -
     standing.tell({"event": "waiting", "run": None, "for": ["lab"], "since": {"lab": 0.0}})
     standing.write()
     document = PartyState(folder).document()
+    assert document.warning == ""
     assert document.reason == "waiting for lab (not connected since 1970-01-01 00:00:00 UTC)"
     shown = items(document)
     assert shown["gap"]["series"][0]["values"] == [0.25, 0.125]
@@ -116,8 +92,9 @@ def test_the_gaps_of_another_run_are_forgotten_and_those_of_this_one_outlive_a_r
         standing.tell(worked(1, gap))
         standing.write()
     assert [gap for _, gap in (read_standing(folder) or {})["gaps"]] == [0.5, 0.25]
-    standing.tell({**BEGINS, "run": "run-00000000"})
+    standing.tell({**BEGINS, "run": "run-00000000", "privacy": "plain", "cipher": None, "key_bits": None})
     standing.write()
+    assert PartyState(folder).document().warning == "PLAINTEXT: nothing in this run was encrypted."
     assert (read_standing(folder) or {})["gaps"] == []
 
 
@@ -131,7 +108,7 @@ def test_the_data_are_shown_as_they_left(folder: Path) -> None:
 
 
 def test_the_model_is_shown_with_its_weights_the_largest_first(folder: Path) -> None:
-    write_model(folder / f"{RUN}.model", small_model())
+    write_model(folder / f"{PARTY_RUN}.model", small_model())
     document = PartyState(folder).document()
     assert document.status == "completed"
     shown = items(document)

@@ -57,7 +57,8 @@ def test_the_headline_is_that_of_the_last_measured_round(document: Document) -> 
 
 
 def test_the_certificate_is_said_in_words(document: Document) -> None:
-    first, second, third = item(document, "certificate")["paragraphs"]
+    paragraphs = item(document, "certificate")["paragraphs"]
+    first, second, third = (text.replace("\N{NO-BREAK SPACE}", " ") for text in paragraphs)
     assert "by more than 8.33 × 10⁻³, which is at most 4.2 % of it" in first
     assert f"Round {ROUNDS} measured P(w) = 0.208333333" in second
     assert third == "The run asked for 1.00 × 10⁻⁶: not reached so far."
@@ -147,6 +148,16 @@ def test_rounds_are_read_once_and_as_they_come(tmp_path: Path) -> None:
     assert state.version() == version
 
 
+def test_the_forms_of_values_are_those_of_this_run_beside_other_levels(document: Document) -> None:
+    table = item(document, "protection")
+    assert [column["name"] for column in table["columns"]] == ["what", "sealed, this run", "paper", "plain"]
+    rows = {row[0]: row[1:] for row in table["rows"]}
+    assert rows["rows, labels, sample ids"] == 3 * ["never"]
+    assert rows["inner products, row norms"] == ["ciphertext", "ciphertext", "in clear"]
+    share = "each party's contribution to the model, and the model"
+    assert rows[share] == ["ciphertext", "in clear, each round", "in clear, each round"]
+
+
 def test_an_unknown_run_is_an_error_of_its_own(state: StateView) -> None:
     with pytest.raises(UnknownRun):
         state.view("nobody")
@@ -205,6 +216,16 @@ def test_runs_are_compared_by_the_best_bound_of_any(tmp_path: Path) -> None:
     assert item(document, "relative-time")["series"][0]["at"][-1] == pytest.approx(20 * STEP_S)
     assert [row[0] for row in item(document, "summary")["rows"]] == ["hyfdca", "fedavg"]
     assert item(document, "levels")["at"] == ["hyfdca", "fedavg"]
+    assert document.warning == ""
+
+
+def test_a_comparison_with_a_run_in_clear_is_stamped(tmp_path: Path) -> None:
+    levels: dict[str, dict[str, Any]] = {"sealed": {}, "clear": {"privacy": "plain", "benchmark": True}}
+    for name, level in levels.items():
+        made_up_run(tmp_path / name, rounds=2, grid=(2, 1), name=name, **level)
+    views = [StateView(tmp_path / name).view(name) for name in levels]
+    assert comparison_document(views).warning == "PLAINTEXT: nothing was encrypted in clear."
+    assert run_document(views[1]).warning.startswith("PLAINTEXT")
 
 
 def test_the_layout_of_the_made_up_run_is_a_grid() -> None:

@@ -32,11 +32,21 @@ def test_every_regularisation_has_a_row_that_says_by_which_rule_it_is_chosen() -
     assert section is not None
     (table,) = section.items
     assert isinstance(table, Table)
-    assert [column.name for column in table.columns][4] == "auc, mean over folds"
+    assert [column.name for column in table.columns][5] == "AUC, mean over folds"
     assert table.rows == (
-        (0.1, 9, 0.31, 9e-4, 0.971, 0.004, "one standard error", "no"),
-        (0.01, 7, 0.22, 8e-4, 0.974, 0.003, "best", "yes"),
+        (0.1, 9, 0.31, 9e-4, "no", 0.971, 0.004, "one standard error"),
+        (0.01, 7, 0.22, 8e-4, "yes", 0.974, 0.003, "best"),
     )
+
+
+def test_a_path_without_folds_has_no_columns_for_what_was_not_measured() -> None:
+    config = RunConfig.from_mapping({"name": "path", "path": {"lambdas": [0.1, 0.01]}})
+    section = selection_section(config, outcome((PathRow(0.1, 9, 0.31, 9e-4, None, None, (), taken=True),)))
+    assert section is not None
+    (table,) = section.items
+    assert isinstance(table, Table)
+    assert table.rows == ((0.1, 9, 0.31, 9e-4, "yes"),)
+    assert len(table.columns) == 5
 
 
 def test_a_run_without_a_path_and_one_under_way_have_no_such_table() -> None:

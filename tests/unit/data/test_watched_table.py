@@ -11,7 +11,7 @@ from fenchel_common.errors import DataUnfit
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RoundId, RunId
 from fenchel_common.setup import INTRODUCE
-from fenchel_deploy.cli.owntable import OwnTable
+from fenchel_deploy.owntable import OwnTable
 from support.kits import make_federation
 
 ROWS = ("id,age,label\na,1,yes\nb,2,no\n", "id,age,label\na,1,yes\nb,2,no\nc,3,no\n")

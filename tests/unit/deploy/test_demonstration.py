@@ -11,7 +11,8 @@ from rich.console import Console
 from fenchel_common.data.heterogeneous import Split
 from fenchel_common.errors import FederationFailed, InvalidConfig, InvalidInput
 from fenchel_deploy.cli.demonstration import print_report
-from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Event, Report
+from fenchel_deploy.demonstration import Demonstration, DemonstrationOptions, Report
+from fenchel_deploy.running import Event
 from support.tables import small_dataset
 
 REPORT: Report = {
@@ -73,7 +74,7 @@ def positives(split: str) -> tuple[list[float], float]:
     )
     labels = [shard.y for shard in demonstration.shards.values() if shard.y is not None]
     assert sum(len(own) for own in labels) == len(demonstration.dataset.y)
-    return [float((own > 0.0).mean()) for own in labels], demonstration.optimum.primal
+    return [float((own > 0.0).mean()) for own in labels], demonstration.problems.solved().primal
 
 
 def test_a_dirichlet_split_makes_parties_unlike_on_the_same_problem() -> None:
@@ -84,14 +85,14 @@ def test_a_dirichlet_split_makes_parties_unlike_on_the_same_problem() -> None:
 
 
 def test_a_dirichlet_split_needs_parties_of_whole_rows() -> None:
-    with pytest.raises(InvalidConfig, match="split: dirichlet deals out whole rows"):
+    with pytest.raises(InvalidConfig, match="split: this one deals out whole rows"):
         DemonstrationOptions(grid=(2, 2), split=Split(0.1)).check()
     DemonstrationOptions(grid=(2, 1), split=Split(0.1)).check()
 
 
 @pytest.mark.parametrize("text", ["", "even:1", "dirichlet", "dirichlet:0", "dirichlet:inf", "dirichlet:nan", "zipf:1"])
 def test_other_splits_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="neither even nor dirichlet:ALPHA"):
+    with pytest.raises(InvalidInput, match="neither even, stratified, nor dirichlet:ALPHA"):
         Split.parse(text)
 
 

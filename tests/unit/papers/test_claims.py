@@ -38,3 +38,5 @@ def test_what_cannot_be_compared_is_said_with_its_reason() -> None:
     assert {verdict.word for verdict in verdicts} == {UNTESTED}
     assert [verdict.why.partition(" ")[0] for verdict in verdicts] == ["no", "no", "printed"]
     assert judged([printed], ROWS, as_printed=True)[0].word == HOLDS
+    whole = claim(left=A, right=6, whole=True, **{"is": "at most"})
+    assert [judged([whole], ROWS, as_printed=size)[0].word for size in (False, True)] == [UNTESTED, FAILS]

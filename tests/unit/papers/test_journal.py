@@ -41,3 +41,6 @@ def test_a_folder_with_the_rows_of_another_plan_is_refused(tmp_path: Path) -> No
     filled(tmp_path)
     with pytest.raises(InvalidInput, match=r"has the rows of another plan.*--out"):
         Journal(tmp_path, COLUMNS, {"experiment": "two"})
+    with pytest.raises(InvalidInput, match="another plan"):
+        Journal(tmp_path, (*COLUMNS, "more"), PLAN)
+    assert len(Journal(tmp_path, COLUMNS, PLAN).rows()) == 5

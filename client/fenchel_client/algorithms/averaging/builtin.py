@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from fenchel_client.algorithms.averaging.afl import AflClient
+from fenchel_client.algorithms.averaging.apda import ApdaClient
 from fenchel_client.algorithms.averaging.deltafl import DeltaflClient
 from fenchel_client.algorithms.averaging.drfa import DrfaClient
 from fenchel_client.algorithms.averaging.dualfl import DualflClient
 from fenchel_client.algorithms.averaging.fedavg import FedavgClient
+from fenchel_client.algorithms.averaging.feddr import FeddrClient
+from fenchel_client.algorithms.averaging.feddualavg import FeddualavgClient
 from fenchel_client.algorithms.averaging.feddyn import FeddynClient
 from fenchel_client.algorithms.averaging.fedpd import FedpdClient
 from fenchel_client.algorithms.averaging.fedprox import FedproxClient
@@ -28,6 +31,9 @@ AVERAGING: Final[Mapping[str, ClientHalf]] = {
     "fedpd": FedpdClient,
     "5gcs": FivegcsClient,
     "scaffnew": ScaffnewClient,
+    "feddr": FeddrClient,
+    "feddualavg": FeddualavgClient,
+    "apda": ApdaClient,
     "fedsgm": FedsgmClient,
     "scaffpd": ScaffpdClient,
     "scaffold": ScaffoldClient,

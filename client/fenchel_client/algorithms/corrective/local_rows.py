@@ -73,7 +73,7 @@ def described_rows(own: PartyRows, memory: Memory, live: Positions, *, constant:
     X = own.X
     if not own.shared:
         return X[live]
-    columns = _with_constant(X[live], own.intercept, constant)
+    columns = with_constant(X[live], own.intercept, constant)
     names = [(MODEL, round_id) for round_id in memory.rounds_of(MODEL)]
     rows = memory.rows(names)
     gram = memory.gram[np.ix_(rows, rows)]
@@ -94,7 +94,7 @@ def described_rows(own: PartyRows, memory: Memory, live: Positions, *, constant:
     return F
 
 
-def _with_constant(columns: Matrix, position: int | None, constant: float) -> Matrix:
+def with_constant(columns: Matrix, position: int | None, constant: float) -> Matrix:
     """The columns with `constant` in the whole column at a position."""
     if position is None:
         return columns

@@ -26,12 +26,18 @@ CURVATURES: Final = {"logistic": 0.25, "smoothed_hinge": 1.0, Multinomial.name: 
 LocalSolver = Literal["accelerated", "lbfgs", "dual"]
 
 
-def consensus_profile(summary: str, *, encrypted: tuple[str, ...], visible: dict[str, str] | None = None) -> Profile:
+def consensus_profile(
+    summary: str,
+    *,
+    encrypted: tuple[str, ...],
+    visible: dict[str, str] | None = None,
+    losses: tuple[str, ...] = ("logistic", "smoothed_hinge", "hinge", Multinomial.name),
+) -> Profile:
     """The profile of one of these algorithms: the common entries, and those that the algorithm adds."""
     return Profile(
         summary=summary,
         partitions=("horizontal",),
-        losses=("logistic", "smoothed_hinge", "hinge", Multinomial.name),
+        losses=losses,
         encrypted=(*encrypted, "the model"),
         visible=MEASUREMENT_LEAKS | (visible or {}),
     )

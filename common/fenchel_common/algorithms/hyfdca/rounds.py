@@ -4,7 +4,7 @@ The choices are in the record with which the round begins. Whoever knows them, t
 layout knows which samples are drawn, which blocks are asked for, and who gives which contributions.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,40 +12,13 @@ from fenchel_common.algorithms.hyfdca.draw import draw_samples
 from fenchel_common.algorithms.hyfdca.messages import SampleRange
 from fenchel_common.algorithms.hyfdca.pace import follows_dual
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.participation import active_clients
+from fenchel_common.algorithms.participation import due_active, training_round
 from fenchel_common.algorithms.settings import is_due
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 
 RESTATE_AFTER: Final = 64
 """Dual variables of a block that are a sum of so many contributions are stated anew, as one."""
-
-
-def measures_alone(settings: HyfdcaSettings, round_id: RoundId) -> bool:
-    """Whether a round measures the model with all clients and updates no sample.
-
-    If only some clients shall take part in a round, a certificate needs more of them than the round may train with.
-    So it has a round of its own, which counts as one of the run.
-    """
-    return settings.participation_rule.kind != "all" and is_due(round_id, settings.certificate_every)
-
-
-def training_round(settings: HyfdcaSettings, round_id: RoundId) -> RoundId:
-    """The number of a round among those in which samples are updated, so that no set of clients misses its turn."""
-    if settings.participation_rule.kind == "all" or not settings.certificate_every:
-        return round_id
-    return RoundId(round_id - (round_id - 1) // settings.certificate_every)
-
-
-def due_active(settings: HyfdcaSettings, clients: Sequence[ClientId], round_id: RoundId) -> frozenset[ClientId]:
-    """The clients that shall update samples in a round, whether or not they are available; `clients` in roster order.
-
-    None of them in a round that only measures.
-    """
-    if measures_alone(settings, round_id):
-        return frozenset()
-    number = training_round(settings, round_id)
-    return active_clients(settings.participation_rule, clients, seed=settings.seed, round_id=number)
 
 
 @dataclass(frozen=True, slots=True)

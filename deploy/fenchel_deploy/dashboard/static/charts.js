@@ -18,16 +18,37 @@ const Charts = (() => {
     for (let power = first; power <= last; power += stride) {
       for (const factor of decades <= 2 ? [1, 2, 5] : [1]) found.push(factor * 10 ** power);
     }
-    return found.filter((value) => value >= least / 1.5 && value <= most * 1.5);
+    const near = found.filter((value) => value >= least / 1.5 && value <= most * 1.5);
+    return near.length < 4 && most < 10 * least ? evenTicks(least, most) : near;
   }
+
+  // 1, 2 and 5 times a power of ten, about five to seven of them.
+  function evenTicks(least, most) {
+    const rough = ((most - least) || Math.abs(most) || 1) / 5, ten = 10 ** Math.floor(Math.log10(rough));
+    const step = ten * [1, 2, 5, 10].find((factor) => factor * ten >= 0.85 * rough), found = [];
+    for (let place = Math.ceil(least / step - 1e-6); place <= most / step + 1e-6; place += 1) found.push(Number((place * step).toPrecision(12)));
+    return found;
+  }
+
+  // Long names are cut: their whole is in the table and under the pointer. Of many names every second, fifth, tenth… is
+  // written, from the first one on.
+  const short = (name) => escaped([...String(name)].length > 20 ? `${[...String(name)].slice(0, 19).join("")}…` : name);
+  function nameTicks(names) {
+    const stride = [1, 2, 5, 10, 20, 50].find((each) => names.length / each <= 32) || 100;
+    const written = names.filter((_, place) => place % stride === 0);
+    return { tickvals: written.map(escaped), ticktext: written.map(short) };
+  }
+
+  const rowsHeight = (rows) => Math.max(60, Math.min(rows * (rows <= 24 ? 22 : 8), 620));
 
   function values(chart) {
     return chart.series.flatMap((one) => one.values).filter((value) => typeof value === "number");
   }
 
-  function axis(described, extra) {
-    const form = { seconds: { ticksuffix: " s" }, bytes: { tickformat: "~s", ticksuffix: "B" }, share: { tickformat: ".0%" },
-      count: { tickformat: ",d" } }[described.form] || {};
+  // `shown` are the values that have a place on the axis.
+  function axis(described, shown, extra) {
+    const ticks = ["seconds", "bytes", "share"].includes(described.form) && shown.length ? evenTicks(Math.min(...shown), Math.max(...shown)) : null;
+    const form = ticks ? { tickvals: ticks, ticktext: ticks.map((value) => Forms.tick(value, described.form)) } : described.form === "count" ? { tickformat: ",d" } : {};
     return { title: { text: escaped(described.name), standoff: 8, font: { size: 12.5 } }, automargin: true, zeroline: false, showline: false,
       gridcolor: colour("--line"), linecolor: colour("--strong-line"), tickcolor: colour("--strong-line"), ticks: "outside",
       ticklen: 4, ...form, ...extra };
@@ -42,16 +63,18 @@ const Charts = (() => {
 
   function roundsAxis(chart, positions) {
     const few = chart.x.form === "count" && positions.length && Math.max(...positions) - Math.min(...positions) <= 14;
-    return axis(chart.x, few ? { dtick: 1 } : {});
+    return axis(chart.x, positions, few ? { dtick: 1 } : {});
   }
 
   function lines(chart) {
     const positions = chart.series.flatMap((one) => one.at || chart.at);
+    // Lines over positions of their own may be the same in part: those drawn later are broken.
+    const dash = (one, number) => (one.at ? ["solid", "dash", "dot", "dashdot"][number % 4] : "solid");
     const traces = chart.series.map((one, number) => {
       const at = one.at || chart.at;
       const measured = at.map((position, index) => [position, one.values[index]]).filter((pair) => pair[1] !== null);
       return { type: "scatter", mode: measured.length <= 60 ? "lines+markers" : "lines", x: measured.map((pair) => pair[0]),
-        y: measured.map((pair) => pair[1]), name: escaped(one.name), line: { color: series(chart, number), width: 2 },
+        y: measured.map((pair) => pair[1]), name: escaped(one.name), line: { color: series(chart, number), width: 2, dash: dash(one, number) },
         marker: { color: series(chart, number), size: 6, symbol: number % 6 },
         text: measured.map((pair) => `${escaped(one.name)}<br>${escaped(chart.x.name)} ${escaped(Forms.text(pair[0], chart.x.form))}: ` +
           `<b>${escaped(Forms.text(pair[1], chart.y.form))}</b>`), hoverinfo: "text" };
@@ -59,12 +82,9 @@ const Charts = (() => {
     const shown = values(chart).concat(chart.goal === null ? [] : [chart.goal]);
     const logged = chart.y.log && shown.length;
     const ticks = logged ? logTicks(Math.min(...shown), Math.max(...shown)) : [];
-    const y = axis(chart.y, logged ? { type: "log", tickvals: ticks, tickformat: undefined,
-      ticktext: ticks.map((value) => Forms.tick(value)) } : {});
+    const y = axis(chart.y, shown, logged ? { type: "log", tickvals: ticks, ticktext: ticks.map((value) => Forms.tick(value)) } : {});
     const goal = chart.goal === null ? {} : {
-      shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.goal, y1: chart.goal, line: { color: colour("--bad"), width: 1.5, dash: "dash" } }],
-      annotations: [{ xref: "paper", x: 0, xanchor: "left", y: logged ? Math.log10(chart.goal) : chart.goal, yanchor: "bottom",
-        text: `goal ${Forms.text(chart.goal, "small")}`, showarrow: false, font: { color: colour("--bad") } }] };
+      shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.goal, y1: chart.goal, line: { color: colour("--bad"), width: 1.5, dash: "dash" } }] };
     return [traces, layout(chart, 300, roundsAxis(chart, positions), y, goal)];
   }
 
@@ -74,9 +94,22 @@ const Charts = (() => {
       y: one.values, name: escaped(one.name), marker: { color: series(chart, number), line: { width: 0 } },
       text: one.values.map((value, index) => `${escaped(one.name)}<br>${escaped(chart.x.name)} ${escaped(Forms.text(chart.at[index], chart.x.form))}: ` +
         `<b>${escaped(Forms.text(value, chart.y.form))}</b>`), textposition: "none", hoverinfo: "text" }));
-    const x = named ? axis(chart.x, { type: "category", title: { text: "" } }) : roundsAxis(chart, chart.at);
-    const y = axis(chart.y, chart.y.form === "share" ? { range: [0, 1] } : { rangemode: "tozero" });
+    const x = named ? axis(chart.x, [], { type: "category", ...nameTicks(chart.at) }) : roundsAxis(chart, chart.at);
+    const sums = chart.at.map((_, index) => chart.series.reduce((sum, one) => sum + (one.values[index] || 0), 0));
+    const y = axis(chart.y, [0, ...sums], chart.y.form === "share" ? { range: [0, 1] } : { rangemode: "tozero" });
     return [traces, layout(chart, 300, x, y, { barmode: "stack", bargap: many ? 0 : chart.at.length < 8 && named ? 0.45 : 0.22 })];
+  }
+
+  function namesAxis(described, names) {
+    return axis(described, [], { type: "category", range: [names.length - 0.5, -0.5], ...nameTicks(names), ticks: "",
+      ticklabelstandoff: 6 });
+  }
+
+  function bars(chart) {
+    const names = chart.at.map(escaped), [one] = chart.series;
+    const trace = { type: "bar", orientation: "h", y: names, x: one.values, marker: { color: series(chart, 0) }, textposition: "none", hoverinfo: "text",
+      text: names.map((name, row) => `${name}<br><b>${escaped(Forms.text(one.values[row], chart.x.form))}</b>`) };
+    return [[trace], layout(chart, 78 + rowsHeight(names.length), axis(chart.x, [0, ...values(chart)], { rangemode: "tozero" }), namesAxis(chart.y, chart.at), { bargap: 0.3 })];
   }
 
   function map(chart) {
@@ -87,12 +120,10 @@ const Charts = (() => {
     };
     const step = (value) => [[value / 3, colour(`--map-${value}`)], [(value + 1) / 3, colour(`--map-${value}`)]];
     const trace = { type: "heatmap", x: chart.at, y: names, z: chart.series.map((one) => one.values), zmin: -0.5, zmax: 2.5,
-      colorscale: [0, 1, 2].flatMap(step), showscale: false, xgap: columns <= 120 ? 2 : 0, ygap: rows <= 80 ? 2 : 0, hoverinfo: "text",
+      colorscale: [0, 1, 2].flatMap(step), showscale: false, xgap: columns <= 120 ? 2 : 0, ygap: rows <= 24 ? 2 : rows <= 80 ? 1 : 0, hoverinfo: "text",
       text: chart.series.map((one, row) => one.values.map((_, column) =>
         `${names[row]}, ${escaped(chart.x.name)} ${Forms.text(chart.at[column], chart.x.form)}<br>${word(row, column)}`)) };
-    const height = 74 + Math.max(40, Math.min(rows * (rows <= 24 ? 22 : rows <= 64 ? 11 : 3.2), 860));
-    return [[trace], layout(chart, height, roundsAxis(chart, chart.at),
-      axis(chart.y, { type: "category", autorange: "reversed", showgrid: false, ticks: "", title: { text: "" }, ...(rows > 30 ? { nticks: 16 } : {}) }))];
+    return [[trace], layout(chart, 74 + rowsHeight(rows), { ...roundsAxis(chart, chart.at), showgrid: false }, { ...namesAxis(chart.y, chart.series.map((one) => one.name)), showgrid: false })];
   }
 
   function ranges(chart) {
@@ -101,20 +132,19 @@ const Charts = (() => {
     const bars = (from, to, width) => ({ type: "scatter", mode: "lines", hoverinfo: "skip", line: { color: blue, width },
       x: from.flatMap((value, row) => [value, to[row], null]), y: names.flatMap((name) => [name, name, null]) });
     const dots = { type: "scatter", mode: "markers", x: median, y: names, hoverinfo: "text",
-      marker: { color: colour("--ground"), size: names.length > 64 ? 4 : 8, line: { color: blue, width: 2 } },
+      marker: { color: colour("--ground"), size: names.length > 24 ? 5 : 8, line: { color: blue, width: 2 } },
       text: names.map((name, row) => `${name}<br>` + chart.series.map((one) => `${one.name} ${Forms.text(one.values[row], chart.x.form)}`).join("<br>")) };
-    const height = 78 + Math.max(60, Math.min(names.length * (names.length <= 24 ? 24 : names.length <= 64 ? 12 : 4), 1000));
-    return [[bars(least, most, 1), bars(low, high, names.length > 64 ? 2 : 5), dots],
-      layout(chart, height, axis(chart.x, { rangemode: "tozero" }),
-        axis(chart.y, { type: "category", autorange: "reversed", title: { text: "" }, ticks: "", ...(names.length > 30 ? { nticks: 16 } : {}) }))];
+    return [[bars(least, most, 1), bars(low, high, names.length > 24 ? 3 : 5), dots],
+      layout(chart, 78 + rowsHeight(names.length), axis(chart.x, [0, ...values(chart)], { rangemode: "tozero" }), namesAxis(chart.y, chart.at))];
   }
 
-  const KINDS = { lines, stack, map, ranges };
+  const KINDS = { lines, stack, bars, map, ranges };
 
   function legend(chart) {
     if (chart.kind === "map") return MAP_WORDS.map((name, value) => [name, colour(`--map-${value}`), false]).reverse();
-    if (chart.kind === "ranges" || chart.series.length < 2) return [];
-    return chart.series.map((one, number) => [one.name, series(chart, number), chart.kind === "lines"]);
+    if (chart.kind === "ranges") return [];
+    const named = chart.series.length < 2 ? [] : chart.series.map((one, number) => [one.name, series(chart, number), chart.kind === "lines"]);
+    return chart.goal === null ? named : [...named, [`goal ${Forms.text(chart.goal, "small")}`, colour("--bad"), true]];
   }
 
   // Plotly is large. The page asks for it when all but the charts is shown; in a report it is the last script.

@@ -5,6 +5,8 @@ const Forms = (() => {
   const NONE = "–";
   const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
+  const BYTES = ["B", "kB", "MB", "GB", "TB"];
+
   const significant = (value, digits) => String(Number(value.toPrecision(digits)));
   const power = (exponent) => [...String(exponent)].map((character) => SUPERSCRIPT[character]).join("");
   const grouped = (value) => Math.round(value).toLocaleString("en-US");
@@ -30,7 +32,7 @@ const Forms = (() => {
   const FORMS = {
     count: grouped,
     seconds,
-    bytes: (value) => scaled(value, ["B", "kB", "MB", "GB", "TB"], 1000),
+    bytes: (value) => scaled(value, BYTES, 1000),
     figure: (value) => significant(value, 6),
     small,
     share: (value) => `${(100 * value).toFixed(2)} %`,
@@ -43,9 +45,16 @@ const Forms = (() => {
     return typeof value === "number" && FORMS[form] ? FORMS[form](value) : String(value);
   }
 
-  function tick(value) {
+  // As short as the mark of an axis should be. Without a form: for a logarithmic axis.
+  function tick(value, form) {
+    if (form === "share") return `${significant(100 * value, 4)} %`;
+    if (form === "seconds") return `${significant(value, 4)} s`;
+    if (form === "bytes") {
+      const place = value < 1000 ? 0 : Math.min(Math.floor(Math.log10(value) / 3), 4);
+      return `${significant(value / 1000 ** place, 4)} ${BYTES[place]}`;
+    }
     const exponent = Math.floor(Math.log10(value) + 1e-9), factor = Math.round(value / 10 ** exponent);
-    if (exponent >= -3 && exponent < 4) return String(Number(value.toPrecision(2)));
+    if (exponent >= -3 && exponent < 4) return significant(value, 3);
     return factor === 1 ? `10${power(exponent)}` : `${factor}·10${power(exponent)}`;
   }
 

@@ -7,7 +7,7 @@
   const main = document.querySelector("main");
   const TONES = { completed: "good", running: "busy", queued: "busy", exhausted: "", stopped: "bad", failed: "bad", diverged: "bad", interrupted: "bad" };
   const HALF = new Set(["gap", "objective", "fit", "time", "bytes", "relative", "relative-time", "mean-time", "mean-bytes",
-    "holdings", "participation", "latency", "total-costs", "sights", "protection", "command"]);
+    "holdings", "participation", "latency", "total-costs", "sights", "protection", "sent", "passed", "largest-weights", "weights"]);
   const queue = [];
   let drawing = false;
 
@@ -111,6 +111,7 @@
           const text = JSON.stringify([path, item, item.type === "holdings" ? states : null]);
           if (part.text !== text) { part.text = text; part.update(item, path, states); }
           part.root.classList.toggle("half", HALF.has(item.key));
+          part.root.classList.toggle("wide", item.key === "protection");
           if (holder.children[index] !== part.root) holder.insertBefore(part.root, holder.children[index] || null);
         });
         if (this.root.children[number + 1] !== items.root) this.root.insertBefore(items.root, this.root.children[number + 1] || null);
@@ -165,7 +166,7 @@
   }
 
   // Follows one address: fetched again after each word of the server, at most once at a time.
-  function follow(address, events) {
+  function follow(address, events, further = async () => {}) {
     let busy = false, due = false, shown = "", documents = [];
     async function look() {
       if (busy) { due = true; return; }
@@ -177,6 +178,7 @@
           show(documents);
           shown = found;
         }
+        await further();
         const live = documents.some((one) => one.live);
         tell(live ? "live" : "", live ? "live" : "not under way");
       } catch (error) {
@@ -192,13 +194,19 @@
     look();
   }
 
+  const listed = async () => JSON.parse(await fetched("/api/runs")).runs;
+
+  // The list of runs, with what has become of each by now; a list that is in use stays as it is.
   function choices(runs, chosen) {
     const select = document.getElementById("runs");
     const option = (run) => make("option", { value: run.run, selected: run.run === chosen }, `${run.name}, ${run.algorithm}, ${run.privacy}, ${run.status}`);
+    const text = JSON.stringify(runs);
+    if (select.dataset.runs === text || document.activeElement === select) return;
+    select.dataset.runs = text;
     select.replaceChildren(...runs.map(option));
     select.closest("label").hidden = runs.length < 2;
     document.getElementById("compare").hidden = runs.length < 2;
-    select.addEventListener("change", () => { location.href = `/run/${encodeURIComponent(select.value)}`; });
+    select.onchange = () => { location.href = `/run/${encodeURIComponent(select.value)}`; };
   }
 
   function chooser(runs, chosen) {
@@ -208,17 +216,21 @@
 
   async function page() {
     if (document.body.dataset.view === "party") { follow("/api/party", "/api/events"); return; }
-    const { runs } = JSON.parse(await fetched("/api/runs"));
+    const runs = await listed();
     const asked = new URLSearchParams(location.search).getAll("run");
     const comparing = location.pathname === "/compare";
-    const run = location.pathname.startsWith("/run/") ? decodeURIComponent(location.pathname.slice(5)) : runs[0]?.run;
+    const run = location.pathname.startsWith("/run/") ? decodeURIComponent(location.pathname.slice(5)) : (runs.find((one) => one.status === "running") || runs[0])?.run;
     choices(runs, comparing ? null : run);
     if (comparing) {
       chooser(runs, asked);
       const query = asked.map((one) => `run=${encodeURIComponent(one)}`).join("&");
       if (asked.length) follow(`/api/compare?${query}`, "/api/events");
-    } else if (run) follow(`/api/run/${encodeURIComponent(run)}`, "/api/events");
-    else { main.append(make("p", {}, "There is no run yet. This page shows the first one as soon as it is there.")); new EventSource("/api/events").addEventListener("changed", async () => { if (JSON.parse(await fetched("/api/runs")).runs.length) location.reload(); }); }
+    } else if (run) {
+      follow(`/api/run/${encodeURIComponent(run)}`, "/api/events", async () => choices(await listed(), run));
+    } else {
+      main.append(make("p", {}, "There is no run yet. This page shows the first one as soon as it is there."));
+      new EventSource("/api/events").addEventListener("changed", async () => { if ((await listed()).length) location.reload(); });
+    }
   }
 
   themes();

@@ -36,7 +36,7 @@ const Parts = (() => {
   function grid(title, columns, rows) {
     const heading = (column) => make("th", { scope: "col", class: Forms.isNumber(column.form) ? "number" : undefined }, column.name);
     const cell = (value, column) => make("td", { class: Forms.isNumber(column.form) ? "number" : undefined }, value);
-    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+    return make("div", { class: rows.length > 16 ? "scroll long" : "scroll", tabindex: 0, role: "region", "aria-label": title },
       make("table", {}, make("caption", { class: "visually-hidden" }, title), make("thead", {}, make("tr", {}, ...columns.map(heading))),
         make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((value, place) => cell(value, columns[place])))))));
   }
@@ -83,8 +83,8 @@ const Parts = (() => {
     const tile = (member, number) => make("li", { class: "member", "data-state": member.state, "data-party": member.name }, make("strong", {}, member.name),
       member.doing ? make("p", { class: "doing" }, member.doing) : "",
       member.since !== null && member.state === "absent" ? make("p", {}, "since ", shown(member.since, "time", `${path}.members.${number}.since`)) : "",
-      make("p", {}, ...member.facts.flatMap((fact, place) => [place ? ", " : "",
-        shown(fact.value, fact.form, `${path}.members.${number}.facts.${place}.value`), fact.note ? ` ${fact.note} ${fact.name}` : ` ${fact.name}`])));
+      make("p", {}, ...member.facts.flatMap((fact, place) => [make("span", {}, shown(fact.value, fact.form, `${path}.members.${number}.facts.${place}.value`),
+        fact.note ? ` ${fact.note} ${fact.name}` : ` ${fact.name}`, place + 1 < member.facts.length ? "," : ""), " "])));
     return make("div", {}, make("h3", {}, item.title), make("ul", { class: many ? "members many" : "members" }, ...item.members.map(tile)));
   }
 
@@ -95,7 +95,7 @@ const Parts = (() => {
       style: { top: percent(cell.first_sample, item.samples), height: percent(cell.samples, item.samples), left: percent(cell.first_feature, item.features), width: percent(cell.features, item.features) } },
       item.cells.length <= 36 ? cell.holders.join(", ") : ""));
     return make("div", {}, make("h3", {}, item.title),
-      make("div", { class: "holdings", role: "img", "aria-label": `${item.title}: ${item.samples} samples and ${item.features} features, held by the parties as the table below says` }, ...drawn),
+      make("div", { class: item.cells.length > 36 ? "holdings many" : "holdings", role: "img", "aria-label": `${item.title}: ${item.samples} samples and ${item.features} features, held by the parties as the table below says` }, ...drawn),
       make("p", { class: "axes" }, make("span", {}, "↓ ", shown(item.samples, "count", `${path}.samples`), " samples"), make("span", {}, shown(item.features, "count", `${path}.features`), " features →")),
       make("p", { class: "caption" }, item.caption), folded("the same as a table", () => grid(item.table.title, item.table.columns, rowsOf(item.table, `${path}.table`)), kept));
   }

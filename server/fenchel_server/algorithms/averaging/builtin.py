@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from fenchel_server.algorithms.averaging.afl import AflServer
+from fenchel_server.algorithms.averaging.apda import ApdaServer
 from fenchel_server.algorithms.averaging.deltafl import DeltaflServer
 from fenchel_server.algorithms.averaging.drfa import DrfaServer
 from fenchel_server.algorithms.averaging.dualfl import DualflServer
 from fenchel_server.algorithms.averaging.fedavg import FedavgServer
+from fenchel_server.algorithms.averaging.feddr import FeddrServer
+from fenchel_server.algorithms.averaging.feddualavg import FeddualavgServer
 from fenchel_server.algorithms.averaging.feddyn import FeddynServer
 from fenchel_server.algorithms.averaging.fedpd import FedpdServer
 from fenchel_server.algorithms.averaging.fedprox import FedproxServer
@@ -28,6 +31,9 @@ AVERAGING: Final[Mapping[str, ServerHalf]] = {
     "fedpd": FedpdServer,
     "5gcs": FivegcsServer,
     "scaffnew": ScaffnewServer,
+    "feddr": FeddrServer,
+    "feddualavg": FeddualavgServer,
+    "apda": ApdaServer,
     "fedsgm": FedsgmServer,
     "scaffpd": ScaffpdServer,
     "scaffold": ScaffoldServer,

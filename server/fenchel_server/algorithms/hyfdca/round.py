@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fenchel_common.algorithms.hyfdca.messages import Figures, SampleRange
-from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules, due_active, measures_alone
+from fenchel_common.algorithms.hyfdca.rounds import RoundChoices, RoundRules
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.participation import due_active, measures_alone
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.wire.hyfdca_records import left_out_to_bytes, round_choices_to_bytes

@@ -3,10 +3,12 @@
 import logging
 from pathlib import Path
 
+from fenchel_client.consent import Consent
 from fenchel_client.runtable import UNFIT
 from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import LoadedShard, WatchedTable
 from fenchel_common.errors import DataUnfit, InvalidInput
+from fenchel_common.identity import Kit
 from fenchel_deploy.logs import PRIVATE
 
 log = logging.getLogger(__name__)
@@ -39,3 +41,17 @@ class OwnTable:
         for caution in found.cautions:
             log.warning("%s", caution, extra=PRIVATE)
         return found.shard
+
+
+def check_party(kit: Kit, shard: Shard, consent: Consent, *, data: Path) -> None:
+    """`InvalidInput` if the table lacks the labels that the roster promises, or a key holder approves no roster."""
+    if kit.roster.party(kit.name).labels and shard.y is None:
+        raise InvalidInput(
+            f"{data} has no labels, but the roster says that {kit.name} has them; name their column under [label] "
+            f"in shard.toml, or let the operator write labels = false for {kit.name} into federation.toml"
+        )
+    if kit.roster.key_holder.name == kit.name and not consent.approves(kit.roster):
+        raise InvalidInput(
+            f"{kit.name} makes the key for everyone on the roster: {', '.join(kit.roster.names)}; "
+            f"if these are the right ones, add --approve-roster {kit.roster.fingerprint()}"
+        )
