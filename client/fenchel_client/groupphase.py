@@ -8,7 +8,8 @@ from fenchel_common.ids import RunId
 from fenchel_common.records import first_view
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import MaskSecrets
-from fenchel_common.wire.alignment import client_layout_from_bytes, group_keys_to_bytes
+from fenchel_common.wire.alignment import client_layout_from_bytes
+from fenchel_common.wire.groupkeys import group_keys_to_bytes
 
 
 def group_keys_made(

@@ -177,6 +177,8 @@ class Party:
             # A set-up has the same roster to its end; only the next set-up uses a newer one.
             self._kit = self._live_kit.look()
             self._setup = SetupClient(self._kit, self._table, task.run, self._consent)
+            if task.phase != INTRODUCE:
+                self._records.take_up(self._setup, task)
         if task.phase == LAYOUT:
             return self._begin(self._setup, task)
         if task.phase == PREPARE:
@@ -188,6 +190,7 @@ class Party:
         if task.phase == LABELS:
             return self._compare_labels(self._setup, task.body)
         answered = self._setup.answer(task.phase, task.body)
+        self._records.keep_setup(self._setup, task)
         if task.phase == FIRST_ALIGNMENT:
             self._records.folder.keep_features(task.run, self._setup.features_by_pseudonym())
         return answered

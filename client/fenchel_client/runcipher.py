@@ -14,7 +14,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import RunId
 from fenchel_common.setup import PartyRun, RunSecrets
-from fenchel_common.wire.alignment import sealed_keys_from_bytes
+from fenchel_common.wire.groupkeys import sealed_keys_from_bytes
 
 log = logging.getLogger(__name__)
 

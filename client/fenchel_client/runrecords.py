@@ -10,14 +10,18 @@ from typing import Final
 
 from fenchel_client.askedrows import AskedRows, ScoringLimits
 from fenchel_client.ledger import PartyLedger
+from fenchel_client.setup import SetupClient
+from fenchel_client.setupmemory import RESTARTED, setup_record, take_up_setup
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.table import PartyTable
+from fenchel_client.task import Task
 from fenchel_common.algorithms.scoring.settings import ScoringSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import InvalidInput, KeyFileError, Refusal, RunLocked
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import FIRST_STATE, Company, PartyRun
+from fenchel_common.wire.pieces import is_blinding_phase
 
 MAX_REFUSALS: Final = 3
 """After so many refusals of tasks in which a vector was opened a run is locked; an honest server causes fewer."""
@@ -97,6 +101,23 @@ class RunRecords:
             )
         self._setups_without_a_layout += 1
 
+    def keep_setup(self, setup: SetupClient, task: Task) -> None:
+        """Stores how far a set-up has come, before the answer to a task leaves the party.
+
+        The key with which the party introduces itself is never stored: nothing is, until the party has the secrets.
+        """
+        if setup.secrets is not None and not is_blinding_phase(task.phase):
+            self.folder.keep_setup(setup_record(setup, attempt=task.attempt))
+
+    def take_up(self, setup: SetupClient, task: Task) -> None:
+        """Goes on with a set-up that another process of this party began; `Refusal` as `take_up_setup` says."""
+        try:
+            kept = self.folder.setup()
+        except (KeyFileError, InvalidInput) as error:
+            raise Refusal(str(error), public_reason=RESTARTED) from error
+        if kept is not None and (kept.run, kept.attempt) == (task.run, task.attempt):
+            take_up_setup(setup, kept)
+
     def with_layout(self, run: RunId, due: PartyRun) -> PartyRun:
         """The record of the run from its layout on; `Refusal` for a second layout under one key."""
         kept = self.kept(run)
@@ -131,6 +152,7 @@ class RunRecords:
     def keep_layout(self, run: RunId, kept: PartyRun) -> None:
         """Stores the record of a set-up that has reached its layout."""
         self.folder.keep_run(run, kept)
+        self.folder.end_setup()
         self._setups_without_a_layout = 0
 
     def refused(self, run: RunId, kept: PartyRun) -> PartyRun:

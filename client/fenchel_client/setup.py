@@ -7,23 +7,31 @@ authority and roster, and relayed lists by their tags.
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fenchel_client.alignment import (
     AlignmentClient,
+    Blinding,
+    BlindingSecrets,
     Ring,
     agreed_vocabulary,
     pseudonyms,
     run_table,
     vocabulary_answer,
     vocabulary_hints,
+    ways_of,
 )
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.derivedkeys import ring_key
-from fenchel_client.crypto.groupkeys import fresh_mask_secrets
-from fenchel_client.crypto.introductions import fresh_key, introduce, verified_introductions
+from fenchel_client.crypto.groupkeys import fresh_mask_secrets, pair_secrets
+from fenchel_client.crypto.introductions import (
+    fresh_key,
+    introduce,
+    verified_introductions,
+)
 from fenchel_client.crypto.keywrap import unwrap, wrap
 from fenchel_client.featurenames import NAMES_READ, FeatureNames
 from fenchel_client.groupphase import group_keys_made
@@ -89,7 +97,14 @@ class SetupClient:
     masks: MaskSecrets | None = field(default=None, repr=False)
     """This party's own secrets, in a run with masks."""
     _alignment: AlignmentClient | None = None
-    _introduction: Introduction | None = field(default=None, repr=False)
+    introduction: Introduction | None = field(default=None, repr=False)
+    exponents: BlindingSecrets | None = field(default=None, repr=False)
+    """This party's exponents, in the alignment by blinding parties."""
+    start_task: bytes = field(default=b"", repr=False)
+    names_task: bytes = field(default=b"", repr=False)
+    """The tasks of `align_0` and `names`, once they are answered."""
+    pairs: Mapping[ClientId, bytes] = field(default_factory=dict, repr=False)
+    """The secrets that this party has in common with each of those that it needs one with."""
     _ephemeral: ec.EllipticCurvePrivateKey | None = field(default=None, repr=False)
     """The private half of the key to which this party's secrets are sealed, until the party has opened them."""
 
@@ -109,11 +124,11 @@ class SetupClient:
         if phase == KEY_TAKE:
             return self._take_key(body, self.config)
         if phase == NAMES:
-            return self._read_names(body)
+            return self.read_names(body)
         if phase == VOCABULARY:
             return self._offer_vocabulary(body, self.config)
         if phase == FIRST_ALIGNMENT and self._alignment is None:
-            self._alignment = self._aligned_by(body, self.config)
+            self.begin_alignment(body, self.config)
         if phase == GROUP_KEYS:
             return group_keys_made(
                 body,
@@ -152,7 +167,7 @@ class SetupClient:
             raise Refusal(f"{phase} came before the key", public_reason="it has no key for this run")
         return self.secrets
 
-    def _read_names(self, body: bytes) -> bytes:
+    def read_names(self, body: bytes) -> bytes:
         """Opens the lists of names of all parties, for the comparison with the layout."""
         self.names = FeatureNames.opened(
             body,
@@ -164,6 +179,9 @@ class SetupClient:
         )
         for hint in self.names.hints():
             log.warning("run %s: %s", self.run, hint)
+        self.names_task = body
+        if self._alignment is not None:
+            self._alignment.close()
         return NAMES_READ
 
     def _introduce(self, body: bytes) -> bytes:
@@ -178,8 +196,8 @@ class SetupClient:
         check_terms(config, self.consent, self.own_table)
         self.config = config
         self._ephemeral = fresh_key()
-        self._introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
-        return introduction_to_bytes(self._introduction)
+        self.introduction = introduce(self.kit, self._ephemeral.public_key(), run=self.run, terms=config.digest())
+        return introduction_to_bytes(self.introduction)
 
     def _make_key(self, body: bytes, config: RunConfig) -> bytes:
         roster = self.kit.roster
@@ -205,21 +223,20 @@ class SetupClient:
             raise Refusal(
                 "the server relays a second list of introductions in one set-up", public_reason=NOT_INTRODUCED
             )
-        self._agree_on_masks(introduced, config)
+        self._agree_on_pairs(introduced, config)
         public_key = public_key_of(self.secrets, config)
+        wrapped_for = partial(
+            wrap,
+            secrets_to_bytes(self.secrets),
+            signer_key=self.kit.private_key(),
+            signer_cert=self.kit.certificate,
+            roster_fingerprint=roster.fingerprint(),
+            run=self.run,
+            terms=config.digest(),
+            introductions=introductions,
+        )
         sealed = {
-            party: wrapped_key_to_bytes(
-                wrap(
-                    secrets_to_bytes(self.secrets),
-                    recipient=introduction,
-                    signer_key=self.kit.private_key(),
-                    signer_cert=self.kit.certificate,
-                    roster_fingerprint=roster.fingerprint(),
-                    run=self.run,
-                    terms=config.digest(),
-                    introductions=introductions,
-                )
-            )
+            party: wrapped_key_to_bytes(wrapped_for(recipient=introduction))
             for party, introduction in introduced.items()
             if party != self.kit.name
         }
@@ -250,16 +267,19 @@ class SetupClient:
         except (CryptoError, IdentityError, InvalidInput) as error:
             raise Refusal(str(error), public_reason=f"it refused the run's key: {error}") from error
         self.secrets, self.introductions = taken, introductions
-        self._agree_on_masks(introduced, config)
+        self._agree_on_pairs(introduced, config)
         return key_taken_to_bytes(b"" if public is None else public.fingerprint)
 
-    def _agree_on_masks(self, introduced: Mapping[ClientId, Introduction], config: RunConfig) -> None:
-        """Makes this party's secrets of masks, if the run has masks, and forgets its key of this set-up.
+    def _agree_on_pairs(self, introduced: Mapping[ClientId, Introduction], config: RunConfig) -> None:
+        """Makes the secrets that this party has in common with other parties, and forgets its key of this set-up.
 
         Nothing that was sealed to that key opens again, here or for whoever takes this machine later.
         """
-        if self._ephemeral is not None and config.has_masks:
-            self.masks = fresh_mask_secrets(self._ephemeral, introduced, party=self.kit.client_id, run=self.run)
+        own, party = self._ephemeral, self.kit.client_id
+        if own is not None and (config.has_masks or config.alignment == AlignmentMethod.BLINDERS.value):
+            others = set(introduced) - {party} if config.has_masks else ways_of(self.kit.roster).neighbours(party)
+            self.pairs = pair_secrets(own, introduced, others, party=party, run=self.run)
+            self.masks = fresh_mask_secrets(self.pairs) if config.has_masks else None
         self._ephemeral = None
 
     def _introduced(self, relayed: Iterable[Introduction], config: RunConfig) -> Mapping[ClientId, Introduction]:
@@ -267,20 +287,33 @@ class SetupClient:
         introduced = verified_introductions(
             relayed, roster=self.kit.roster, authority=self.kit.authority, run=self.run, terms=config.digest()
         )
-        if introduced[self.kit.client_id] != self._introduction:
+        if introduced[self.kit.client_id] != self.introduction:
             raise InvalidInput("the server relays an introduction that this party gave in another set-up")
         return introduced
 
-    def _aligned_by(self, body: bytes, config: RunConfig) -> AlignmentClient:
-        """The alignment of this set-up, of the features on which the parties agree by the task of `align_0`."""
+    def begin_alignment(self, body: bytes, config: RunConfig) -> None:
+        """Makes the alignment of this set-up, of the features on which the parties agree by the task of `align_0`."""
         self._agree_on_vocabulary(body, config)
+        self.start_task = body
         secrets, method = self._secrets(FIRST_ALIGNMENT), AlignmentMethod(config.alignment)
         key = ring_key(secrets.tag_secret, self.run)
-        return AlignmentClient(
+        blinding = None
+        if method is AlignmentMethod.BLINDERS:
+            self.exponents = self.exponents or BlindingSecrets.fresh()
+            blinding = Blinding(
+                ways_of(self.kit.roster),
+                self.kit.client_id,
+                self.table.ids,
+                run=self.run,
+                pairs=self.pairs,
+                exponents=self.exponents,
+            )
+        self._alignment = AlignmentClient(
             self.table,
             run=self.run,
             method=method,
             tag_secret=secrets.tag_secret,
             ring=Ring(self.kit.roster.names, self.kit.client_id, key=key, run=self.run),
+            blinding=blinding,
             shared_secret=secrets.alignment_secret if method is AlignmentMethod.HMAC else None,
         )

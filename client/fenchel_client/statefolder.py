@@ -7,7 +7,8 @@ RUN.scores.csv   the scores of a scoring run, at the party that has asked for th
 RUN.release      the weights that the server got, if the roster releases the model to the server
 RUN.ledger.json  how many values of which kind the party sent and got
 
-The `fenchel client` command keeps further files in it: `now.json` and `last-errors.jsonl`.
+The file `set-up` has the keys of the set-up under way up to its layout, for the same purpose as RUN.run. The
+`fenchel client` command keeps further files: `now.json` and `last-errors.jsonl`.
 """
 
 import csv
@@ -21,10 +22,16 @@ from fenchel_client.privatefiles import read_private, write_private
 from fenchel_common.ids import ClientId, RunId, check_run_id
 from fenchel_common.model import Model, write_model
 from fenchel_common.model.folder import SUFFIX
-from fenchel_common.setup import PartyRun
-from fenchel_common.wire.setup import party_run_from_bytes, party_run_to_bytes
+from fenchel_common.setup import PartyRun, PartySetUp
+from fenchel_common.wire.setup import (
+    party_run_from_bytes,
+    party_run_to_bytes,
+    party_setup_from_bytes,
+    party_setup_to_bytes,
+)
 
 RUN: Final = ".run"
+SETUP: Final = "set-up"
 FEATURES: Final = ".features.csv"
 SCORES: Final = ".scores.csv"
 RELEASE: Final = ".release"
@@ -52,7 +59,21 @@ class StateFolder:
 
     def end_run(self, run: RunId) -> None:
         """Deletes the key: it belongs to this run alone, and the run is over."""
+        self.end_setup()
         self._file(run, RUN).unlink(missing_ok=True)
+
+    def setup(self) -> PartySetUp | None:
+        """The record of the set-up under way; None without one; `KeyFileError` if others can read the file."""
+        path = self._path / SETUP
+        return party_setup_from_bytes(read_private(path)) if path.exists() else None
+
+    def keep_setup(self, kept: PartySetUp) -> None:
+        # A power cut may undo it: the set-up then begins again.
+        write_private(self._path / SETUP, party_setup_to_bytes(kept), durable=False)
+
+    def end_setup(self) -> None:
+        """Deletes the record of the set-up, with its keys."""
+        (self._path / SETUP).unlink(missing_ok=True)
 
     def unfinished_runs(self) -> int:
         return sum(1 for _ in self._path.glob(f"*{RUN}"))

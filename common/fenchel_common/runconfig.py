@@ -38,6 +38,7 @@ from fenchel_common.runsections import FeaturesConfig, KeyConfig, ReleaseConfig,
 from fenchel_common.selection import LambdaPath
 
 TERMS_LABEL = b"fenchel/v1/terms\x00"
+AlignmentWord = Literal["blinders", "ring", "hmac"]
 SamplesWord = Literal["complete", "labelled", "impute"]
 MAX_TOML_BYTES = 1 << 20
 """A configuration is a page of text; a larger file was given by mistake."""
@@ -62,7 +63,7 @@ class RunConfig(Section):
     acknowledge_extremes: bool = False
     cipher: CipherWord = defaults.CIPHER
     key: KeyConfig = KeyConfig()
-    alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
+    alignment: AlignmentWord = defaults.ALIGNMENT
     overlap: Literal["error", "first", "sum"] = defaults.OVERLAP
     samples: SamplesWord = defaults.SAMPLES
     features: FeaturesConfig | None = None

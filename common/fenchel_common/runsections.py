@@ -11,7 +11,7 @@ from fenchel_common.algorithms.settings import PositiveFloat
 class Section(BaseModel):
     """A section of the configuration: no other keys than its own, and no other types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class KeyConfig(Section):

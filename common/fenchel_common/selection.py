@@ -81,7 +81,7 @@ class LambdaPath(BaseModel):
     out. `choose`: the "best" λ, or the largest λ whose mean metric is within "one_standard_error" of the best one's.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     lambdas: Annotated[tuple[Lambda, ...], Field(strict=False, min_length=1, max_length=MOST_LAMBDAS)]
     folds: Annotated[int, Field(ge=0, le=MOST_FOLDS)] = 0

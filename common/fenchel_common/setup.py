@@ -203,6 +203,28 @@ class RunSecrets:
 
 
 @dataclass(frozen=True, slots=True)
+class PartySetUp:
+    """The record that a party keeps of the set-up under way until it has its layout, so that its process may restart.
+
+    A party keeps it once it has the secrets. `data` is a digest of its roster, ids and features. `exponents` belong to
+    the alignment by blinding parties. `start` and `names` are the tasks of the phases `align_0` and `names`, once they
+    are answered.
+    """
+
+    run: RunId
+    config: RunConfig
+    attempt: int
+    data: bytes
+    introduction: Introduction
+    secrets: RunSecrets = field(repr=False)
+    introductions: bytes = field(default=b"", repr=False)
+    pairs: Mapping[ClientId, bytes] = field(default_factory=dict, repr=False)
+    exponents: tuple[bytes, bytes] = field(default=(b"", b""), repr=False)
+    start: bytes = field(default=b"", repr=False)
+    names: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Company:
     """The parties that contribute with a party to sums under masks, and the weights of their contributions.
 

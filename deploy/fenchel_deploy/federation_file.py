@@ -72,6 +72,8 @@ class PartyEntry(_Section):
     name: str
     key_holder: bool = False
     labels: bool = True
+    blinder: bool = False
+    """The party is a blinding party of the alignment; if none is marked, the first three parties are."""
     own_key: bool = False
     """The party makes its own key: its kit comes from `fenchel cert approve`, not from `fenchel provision`."""
 
@@ -125,6 +127,7 @@ class Federation(_Section):
                 key_holder=entry.key_holder,
                 labels=entry.labels,
                 key_fingerprint=keys.get(entry.name),
+                blinder=entry.blinder,
             )
             for entry in self.party
         )

@@ -145,7 +145,8 @@ def _roster_finding(directory: Path, now: datetime) -> Check:
     days = int(roster.days_left(now))
     finding = (
         f"the roster of federation {roster.federation!r} is signed by its authority: {len(roster.parties)} parties,"
-        f" key holder {roster.key_holder.name!r}, {model}; it expires in {days} days"
+        f" key holder {roster.key_holder.name!r}, blinding parties {', '.join(roster.blinders)}, {model}; it expires in"
+        f" {days} days"
     )
     keys = {party.name: party.key_fingerprint or "none yet: it cannot connect" for party in roster.parties}
     facts = {

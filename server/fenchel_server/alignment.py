@@ -1,10 +1,10 @@
-"""The server's half of the alignment: relays the parties' lists round a ring and lays out what comes of it.
+"""The server's half of the alignment: relays the parties' lists and lays out what comes of it.
 
-Phase `align_0` asks every party for its own list under its own secret. In phase `align_j` party p raises the list of
-the party j positions before it in the roster, so that all lists travel at once and after K − 1 relays every party has
-raised every list. A party meets its own list only at the start; the finished lists come to the server alone. With
-`hmac`, `align_0` is all. Each list carries a tag that the server cannot make; the parties know by it whether the list
-is the one that is due.
+Phase `align_0` asks every party for its own list under its own secret. With blinding parties, phases `blind_1` and so
+on follow (`fenchel_server.blinding`). In the ring, in phase `align_j` party p raises the list of the party j positions
+before it in the roster, so that all lists travel at once and after K − 1 relays every party has raised every list. A
+party meets its own list only at the start; the finished lists come to the server alone. With `hmac`, `align_0` is all.
+Each list carries a tag that the server cannot make; the parties know by it whether the list is the one that is due.
 
 The server learns which pseudonyms are equal and the order in which a party lists them; it never sees an id.
 """
@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fenchel_common.blinding import BlindingWays
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, ResultRejected
+from fenchel_common.identity import Roster
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import MAX_CLIENTS, check_names
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import NAMES, VOCABULARY
 from fenchel_common.wire.alignment import (
-    ELEMENT_BYTES,
     PSEUDONYM_BYTES,
     AlignmentMethod,
     Listing,
@@ -32,7 +33,9 @@ from fenchel_common.wire.alignment import (
     start_to_bytes,
 )
 from fenchel_common.wire.names import feature_names_to_bytes, names_read_from_bytes
+from fenchel_common.wire.pieces import ELEMENT_BYTES
 from fenchel_common.wire.vocabulary import vocabulary_asked_to_bytes, vocabulary_given_from_bytes
+from fenchel_server.blinding import BlindedLists
 from fenchel_server.cohorts import Alignment, OverlapRule, lay_out
 from fenchel_server.contract import PhaseRequest
 from fenchel_server.holdings import Holding
@@ -54,6 +57,7 @@ class AlignmentServer:
         slots: int,
         feature_slots: int,
         seed: int,
+        blinders: Sequence[ClientId] = (),
         overlap: OverlapRule = OverlapRule.ERROR,
         samples: SampleRule = SampleRule.LABELLED,
         all_take_part: bool = True,
@@ -63,6 +67,7 @@ class AlignmentServer:
         check_names(clients, "clients", limit=MAX_CLIENTS)
         self._clients = tuple(clients)
         self._method = method
+        self._ways = BlindingWays(self._clients, tuple(blinders)) if method is AlignmentMethod.BLINDERS else None
         self._slots = slots
         self._feature_slots = feature_slots
         self._seed = seed
@@ -72,12 +77,15 @@ class AlignmentServer:
         self._step = 0
         self._listings: dict[ClientId, Listing] = {}
         self._lists: dict[ClientId, TaggedList] = {}
+        self._blinded: BlindedLists | None = None
 
     @classmethod
-    def of_run(cls, config: RunConfig, clients: Sequence[ClientId]) -> "AlignmentServer":
+    def of_run(cls, config: RunConfig, roster: Roster) -> "AlignmentServer":
         """The alignment of a run with this configuration."""
+        clients = roster.names
         return cls(
             clients,
+            blinders=roster.blinders,
             method=AlignmentMethod(config.alignment),
             slots=config.sample_slots(len(clients)),
             feature_slots=config.feature_slots,
@@ -99,6 +107,7 @@ class AlignmentServer:
         self._step = 0
         self._listings = {}
         self._lists = {}
+        self._blinded = None
         given: dict[ClientId, bytes] = {}
         if vocabularies is not None:
             self._check_all(VOCABULARY, vocabularies)
@@ -111,17 +120,20 @@ class AlignmentServer:
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | Alignment:
         """Takes the results of the phase under way and gives the next one, or the outcome."""
+        if self._blinded is not None:
+            return self._blinded.advance(phase, results) or self._outcome_of(self._blinded)
         assert phase == phase_name(self._step), "results of another phase than the one under way"
         self._check_all(phase, results)
         if self._step == 0:
-            self._listings = {
-                client: read_or_reject(client, listing_from_bytes, results[client]) for client in self._clients
-            }
+            self._listings = {client: self._listing(client, results[client]) for client in self._clients}
+            if self._ways is not None:
+                self._blinded = BlindedLists(self._ways, self._listings)
+                return self._blinded.request() or self._outcome_of(self._blinded)
             self._lists = {client: listing.ids for client, listing in self._listings.items()}
         else:
             self._lists = {self._owner(client): self._raised(client, results[client]) for client in self._clients}
         if self._method is AlignmentMethod.HMAC or self._step == len(self._clients) - 1:
-            return self._outcome()
+            return self._outcome({client: listed.elements for client, listed in self._lists.items()})
         self._step += 1
         return PhaseRequest(
             phase=phase_name(self._step),
@@ -138,6 +150,12 @@ class AlignmentServer:
         if missing:
             raise AlignmentIncomplete(f"no answer in {phase} from {', '.join(missing)}; the alignment starts afresh")
 
+    def _listing(self, client: ClientId, body: bytes) -> Listing:
+        listing = read_or_reject(client, listing_from_bytes, body)
+        if (listing.samples > 0) != (self._ways is not None):
+            raise ResultRejected(client, "its list is not made by the method of the run")
+        return listing
+
     def _owner(self, client: ClientId) -> ClientId:
         """Whose list `client` raises in the step under way."""
         return self._clients[(self._clients.index(client) - self._step) % len(self._clients)]
@@ -150,11 +168,14 @@ class AlignmentServer:
             raise ResultRejected(client, f"{count} elements where {expected} were sent")
         return raised
 
-    def _outcome(self) -> Alignment:
+    def _outcome_of(self, blinded: BlindedLists) -> Alignment:
+        return self._outcome({client: blinded.elements(client) for client in self._clients})
+
+    def _outcome(self, lists: Mapping[ClientId, bytes]) -> Alignment:
         holdings = [
             Holding(
                 client=client,
-                pseudonyms=np.frombuffer(self._lists[client].elements, dtype=f"S{ELEMENT_BYTES}"),
+                pseudonyms=np.frombuffer(lists[client], dtype=f"S{ELEMENT_BYTES}"),
                 features=np.frombuffer(hexlify(self._listings[client].features), dtype=f"S{2 * PSEUDONYM_BYTES}"),
                 has_labels=self._listings[client].has_labels,
             )

@@ -21,11 +21,8 @@ from fenchel_common.setup import (
     LayoutResult,
     setup_phase_after,
 )
-from fenchel_common.wire.alignment import (
-    client_layout_to_bytes,
-    federation_layout_to_bytes,
-    group_keys_from_bytes,
-)
+from fenchel_common.wire.alignment import client_layout_to_bytes, federation_layout_to_bytes
+from fenchel_common.wire.groupkeys import group_keys_from_bytes
 from fenchel_common.wire.limits import extents_of, group_keys_limit, setup_limits
 from fenchel_server.algorithms import ALGORITHMS
 from fenchel_server.alignment import AlignmentServer, check_names_read
@@ -52,7 +49,7 @@ class FederationSetup:
         self._attempt = attempt
         self._roster = roster
         self._ceremony = KeyCeremony(config, roster)
-        self._alignment = AlignmentServer.of_run(config, roster.names)
+        self._alignment = AlignmentServer.of_run(config, roster)
         self._aligned: Alignment | None = None
         self._preparations: dict[ClientId, bytes] = {}
         self._records: list[bytes] = []

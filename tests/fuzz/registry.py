@@ -2,6 +2,7 @@
 
 import functools
 
+from fuzz.alignment_decoders import alignment_decoders
 from fuzz.averaging_decoders import averaging_decoders
 from fuzz.decoder import Decoder
 from fuzz.file_decoders import file_decoders
@@ -10,7 +11,7 @@ from fuzz.record_decoders import record_decoders
 from fuzz.scoring_decoders import scoring_decoders
 from fuzz.state_decoders import state_decoders
 from fuzz.stream_decoders import stream_decoders
-from fuzz.wire_decoders import alignment_decoders, label_decoders, setup_decoders, vector_decoders
+from fuzz.wire_decoders import label_decoders, setup_decoders, vector_decoders
 
 
 @functools.lru_cache(maxsize=1)

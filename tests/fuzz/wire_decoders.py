@@ -27,14 +27,12 @@ from fenchel_common.crypto.packing import VectorFormat
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import EncryptedVector
-from fenchel_common.data.categories import Vocabulary
 from fenchel_common.identity import Kit
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.moments import MOMENT_FIELDS
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.scoresums import CalibrationRow, ScoreFigures
 from fenchel_common.setup import (
-    GroupKey,
     Introduction,
     KeyMade,
     KeyTake,
@@ -43,25 +41,22 @@ from fenchel_common.setup import (
     ModelPart,
     MomentSums,
     PartyRun,
+    PartySetUp,
     RunSecrets,
     Spent,
 )
 from fenchel_common.wire import (
-    alignment,
     arrays,
     blocks,
     ceremony,
     frames,
     labels,
-    names,
     setup,
     vectors,
-    vocabulary,
 )
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, private_key, run_key
 from support.kits import make_federation
-from support.layouts import small_client_layout, small_federation_layout
 from support.masked import A, contribution, places
 from support.tagged import encrypted as made
 
@@ -152,63 +147,6 @@ def vector_decoders() -> list[Decoder]:
     ]
 
 
-def alignment_decoders() -> list[Decoder]:
-    listed = alignment.TaggedList(bytes(32) + bytes(range(32)), bytes(range(100, 132)))
-    features = bytes(16) + bytes(range(16))
-    listing = alignment.Listing(features=features, has_labels=True, ids=listed, sealed_names=b"list")
-    layout, held = small_federation_layout(), small_client_layout()
-    preparations = [alignment.start_to_bytes(method) for method in alignment.AlignmentMethod]
-    offers = {ClientId("north"): b"sealed", ClientId("south"): b"list"}
-    start = alignment.start_to_bytes(alignment.AlignmentMethod.ECDH, offers)
-    given, asked = vocabulary.vocabulary_given_to_bytes(b"sealed"), vocabulary.vocabulary_asked_to_bytes()
-    words = Vocabulary({"pain": ("none", "très"), "sex": ()}, frozenset({"sex"}), frozenset({"age"}))
-    relay, raised = alignment.relay_to_bytes(listed), alignment.raised_to_bytes(listed)
-    group_keys = [GroupKey(held.clients, client, bytes(range(60))) for client in held.clients]
-    with_keys = alignment.client_layout_to_bytes(held, group_keys)
-    return [
-        of_bytes(alignment_pb2.AlignmentStart, alignment.start_from_bytes, *preparations),
-        of_bytes(alignment_pb2.AlignmentStart, vocabulary.start_vocabularies_from_bytes, start),
-        of_bytes(alignment_pb2.Vocabulary, vocabulary.vocabulary_from_bytes, vocabulary.vocabulary_to_bytes(words)),
-        of_bytes(alignment_pb2.VocabularyGiven, vocabulary.vocabulary_given_from_bytes, given),
-        of_bytes(alignment_pb2.VocabularyAsked, vocabulary.vocabulary_asked_from_bytes, asked),
-        of_bytes(alignment_pb2.AlignmentListing, alignment.listing_from_bytes, alignment.listing_to_bytes(listing)),
-        of_bytes(
-            alignment_pb2.NameList,
-            names.name_list_from_bytes,
-            names.name_list_to_bytes(names.NameList(("age", "größe"), (bytes(8), bytes(range(8))))),
-        ),
-        of_bytes(
-            alignment_pb2.FeatureNames,
-            names.feature_names_from_bytes,
-            names.feature_names_to_bytes({ClientId("north"): b"sealed", ClientId("south"): b"list"}),
-        ),
-        of_bytes(alignment_pb2.NamesRead, names.names_read_from_bytes, names.names_read_to_bytes()),
-        of_bytes(alignment_pb2.AlignmentRelay, alignment.relay_from_bytes, relay),
-        of_bytes(alignment_pb2.AlignmentRaised, alignment.raised_from_bytes, raised),
-        of_bytes(
-            alignment_pb2.FederationLayout,
-            alignment.federation_layout_from_bytes,
-            alignment.federation_layout_to_bytes(layout),
-        ),
-        of_bytes(
-            alignment_pb2.ClientLayout,
-            alignment.client_layout_from_bytes,
-            alignment.client_layout_to_bytes(held),
-            with_keys,
-            party=held.party,
-            samples=3,
-            features=2,
-        ),
-        of_bytes(alignment_pb2.ClientLayout, alignment.sealed_keys_from_bytes, with_keys, clients=held.clients),
-        of_bytes(
-            alignment_pb2.GroupKeys,
-            alignment.group_keys_from_bytes,
-            alignment.group_keys_to_bytes(group_keys, held.clients),
-            clients=held.clients,
-        ),
-    ]
-
-
 def label_decoders() -> list[Decoder]:
     slots, key = cipher(BITS).slots, run_key(BITS)
     marks = BlockVector((2, 5), made(cipher(BITS), np.linspace(0.0, 1.0, 2 * slots), FORMAT))
@@ -256,6 +194,10 @@ def setup_decoders() -> list[Decoder]:
     figures = ScoreFigures(40, auc=0.875, auc_error=0.01, calibration=(CalibrationRow(12, 0.25, 0.5),))
     introductions = tuple(_introduction(kits[name]) for name in ("north", "south"))
     take = KeyTake(public, b"sealed", introductions)
+    pairs = {ClientId("north"): bytes(range(32))}
+    under_way = PartySetUp(
+        RunId("run-1"), config, 2, bytes(32), take.introductions[0], masked, bytes(32), pairs, (bytes(32), bytes(32))
+    )
     return [
         of_bytes(setup_pb2.RunTerms, setup.terms_from_bytes, setup.terms_to_bytes(config)),
         of_bytes(setup_pb2.Introduction, setup.introduction_from_bytes, setup.introduction_to_bytes(introductions[0])),
@@ -275,6 +217,7 @@ def setup_decoders() -> list[Decoder]:
                 for kept in (secrets, masked)
             ),
         ),
+        of_bytes(setup_pb2.PartySetup, setup.party_setup_from_bytes, setup.party_setup_to_bytes(under_way)),
         of_bytes(
             setup_pb2.ModelPart,
             setup.model_part_from_bytes,

@@ -162,7 +162,7 @@ def test_a_server_killed_at_every_phase_ends_with_the_same_model(tmp_path: Path)
     expected = undisturbed_model(tmp_path / "undisturbed", config)
     moments: list[dict[str, Any]] = [
         {"event": "phase", "round": 0, "phase": "key_take"},
-        {"event": "phase", "round": 0, "phase": "align_1"},
+        {"event": "phase", "round": 0, "phase": "blind_2"},
         {"event": "phase", "round": 2, "phase": "inner_product"},
         {"event": "phase", "round": 3, "phase": "local_dual"},
         {"event": "phase", "round": 4, "phase": "primal"},
@@ -183,7 +183,7 @@ def test_a_server_killed_at_every_phase_ends_with_the_same_model(tmp_path: Path)
 
 def test_clients_killed_at_every_phase_rejoin_and_the_run_reaches_the_optimum(tmp_path: Path) -> None:
     config = run_config()
-    moments = [("p1", 2, "inner_product"), ("p2", 4, "local_dual"), ("p3", 6, "primal"), ("p4", 0, "align_2")]
+    moments = [("p1", 2, "inner_product"), ("p2", 4, "local_dual"), ("p3", 6, "primal"), ("p4", 0, "blind_3")]
     with LocalFederation(tmp_path, named_shards(DATASET, grid=(2, 2)), config) as federation:
         for name, round_id, phase in sorted(moments, key=lambda moment: moment[1]):
             until(federation.events(), event="phase", round=round_id, phase=phase)

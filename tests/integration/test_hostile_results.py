@@ -141,7 +141,7 @@ def coming_back(kit: Kit, hostile: HostileParty, address: Address) -> Iterator[N
 @pytest.mark.parametrize(
     ("name", "phases"),
     [
-        ("p1", {"introduce", "key_make", "align_0", "align_1", *ROUND_PHASES}),
+        ("p1", {"introduce", "key_make", "align_0", "blind_1", *ROUND_PHASES}),
         ("p2", {"key_take"}),
     ],
     ids=["key holder", "other party"],

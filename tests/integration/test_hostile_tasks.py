@@ -151,7 +151,7 @@ def test_no_task_takes_more_of_a_client_than_four_times_the_longest_of_its_phase
             federation.__exit__(None, None, None)
     keyed = "key_make" if name == "p1" else "key_take"
     rounds = {"inner_product", "local_dual", "primal"}
-    expected = {"introduce", keyed, "align_0", "align_1", NAMES, LAYOUT, LABELS, *rounds, FINISH}
+    expected = {"introduce", keyed, "align_0", "blind_1", NAMES, LAYOUT, LABELS, *rounds, FINISH}
     assert {attack.phase for attack in rogue.attacks} == expected
     assert [attack for attack in rogue.attacks if not attack.bounded] == []
     for attack in rogue.attacks:

@@ -170,6 +170,24 @@ def test_rand_k_is_unbiased_with_the_variance_of_assumption_2() -> None:
     assert ((images - x) ** 2).sum(axis=1).mean() == pytest.approx((6 / 2 - 1) * (x @ x))
 
 
+@pytest.mark.parametrize(("shared", "alike"), [(True, True), (True, False), (False, True), (False, False)])
+def test_lemma_3_holds_with_q_over_n_for_own_coordinates_and_with_q_for_shared_ones(shared: bool, alike: bool) -> None:
+    """With independent C_j the mean squared error is q/n · mean ‖x_j‖²; with one set for all it is q ‖mean x_j‖²."""
+    rng, count, length, kept, draws = np.random.default_rng(0), 10, 12, 3, 4000
+    q = length / kept - 1.0
+    vectors = np.tile(rng.standard_normal(length), (count, 1)) if alike else rng.standard_normal((count, length))
+    mean = vectors.mean(axis=0)
+    errors = []
+    for _ in range(draws):
+        sets = [random_coordinates(length, kept, rng) for _ in range(1 if shared else count)] * (count if shared else 1)
+        images = [scaled_to_coordinates(x, chosen) for x, chosen in zip(vectors, sets, strict=True)]
+        errors.append(((np.mean(images, axis=0) - mean) ** 2).sum())
+    average = float((vectors**2).sum(axis=1).mean())
+    expected = q * float(mean @ mean) if shared else q / count * average
+    assert np.mean(errors) == pytest.approx(expected, rel=0.1)
+    assert (np.mean(errors) > 5.0 * q / count * average) == (shared and alike), "the bound as the paper prints it fails"
+
+
 def test_the_shared_seed_picks_every_set_of_coordinates_equally_often() -> None:
     rng = np.random.default_rng(0)
     draws = [tuple(random_coordinates(5, 2, rng)) for _ in range(4000)]

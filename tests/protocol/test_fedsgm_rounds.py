@@ -89,6 +89,28 @@ def test_compression_saves_ciphertexts(compression: str) -> None:
     assert sizes[compression] < 0.4 * sizes["none"]
 
 
+def test_coordinates_of_each_partys_own_cost_as_many_ciphertexts_as_no_compression() -> None:
+    """A packed ciphertext is as dear for one value as for all its slots, and parties send different ones."""
+    sizes = {}
+    for name, values in {"none": {}, "own": {"compression": "rand_k", "coordinates": "own"}}.items():
+        run = small_run(sealed=True, measure_every=0, **values)  # type: ignore[arg-type]
+        run.round()
+        sizes[name] = sum(len(result) for _, phase, _, _, result in run.messages if phase == "local")
+    assert sizes["own"] == pytest.approx(sizes["none"], rel=0.02)
+
+
+def test_coordinates_of_each_partys_own_are_drawn_by_itself_and_the_same_under_every_cipher() -> None:
+    values: dict[str, object] = {"compression": "rand_k", "coordinates": "own"}
+    clear, sealed, masked = (small_run(sealed=s, masked=m, **values) for s, m in ((0, 0), (1, 0), (0, 1)))  # type: ignore[arg-type]
+    for run in (clear, sealed, masked):
+        run.run(3)
+    assert np.array_equal(model_of(clear), model_of(sealed))
+    assert np.array_equal(model_of(clear), model_of(masked))
+    assert np.count_nonzero(model_of(clear)) > 6, "not only one set of six"
+    with pytest.raises(InvalidConfig, match="coordinates: own is for compression = 'rand_k'"):
+        small_run(coordinates="own")
+
+
 def test_a_memory_of_its_own_saves_a_top_k_client_the_uplink() -> None:
     sizes = {}
     for memory in ("server", "client"):

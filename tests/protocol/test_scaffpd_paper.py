@@ -8,8 +8,9 @@ from scipy.optimize import NonlinearConstraint, minimize
 from fenchel_client.algorithms.averaging.descent import descend
 from fenchel_client.algorithms.averaging.scaffpd import local_update
 from fenchel_common.algorithms.averaging.scaffpd import Pace
+from fenchel_deploy.papers.saddle import saddle_point
 from fenchel_server.algorithms.averaging.simplex import Ambiguity, project_onto_capped_simplex, project_onto_simplex
-from support.robust import drfa, robust_regression, saddle_point, scaffpd
+from support.robust import drfa, robust_regression, scaffpd
 
 Array = NDArray[np.float64]
 

@@ -18,12 +18,13 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidConfig, InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.losses import loss_named
+from fenchel_deploy.papers.saddle import saddle_point
 from fenchel_server.algorithms.averaging.qffl import curvature
 from fenchel_server.algorithms.averaging.simplex import Ambiguity
 from support.averaging import Averaging
 from support.keys import SMALL_BITS, cipher, run_key
 from support.problems import problem
-from support.robust import fedavg, robust_regression, saddle_point, scaffold, scaffpd
+from support.robust import fedavg, robust_regression, scaffold, scaffpd
 
 Array = NDArray[np.float64]
 

@@ -1,13 +1,17 @@
 """Runs an alignment between real halves in memory, and records all bodies."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fenchel_client.alignment import AlignmentClient, Ring, arrange
+from fenchel_client.alignment.blinders import Blinding, BlindingSecrets
 from fenchel_client.table import PartyTable
+from fenchel_common.blinding import BlindingWays
 from fenchel_common.data.shard import Shard
+from fenchel_common.identity.roster import BLINDERS
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import AlignmentMethod
 from fenchel_deploy.inprocess.phases import run_phases
@@ -53,30 +57,46 @@ def make_shard(ids: Sequence[str], features: Sequence[str], *, labels: bool = Tr
 def make_client(
     shard: Shard,
     *,
-    method: AlignmentMethod = AlignmentMethod.ECDH,
+    method: AlignmentMethod = AlignmentMethod.RING,
     roster: Sequence[ClientId] = ALONE,
     own: ClientId = ALONE[0],
     key: bytes = RING_KEY,
 ) -> AlignmentClient:
     """The client half of one party of the roster; without a roster, of a party that is alone."""
     secret = SHARED_SECRET if method is AlignmentMethod.HMAC else None
-    ring = Ring(roster, own, key=key, run=RUN)
+    ring, table = Ring(roster, own, key=key, run=RUN), arrange(shard)
+    blinding = make_blinding(table.ids, roster, own) if method is AlignmentMethod.BLINDERS else None
     return AlignmentClient(
-        arrange(shard), run=RUN, method=method, tag_secret=TAG_SECRET, ring=ring, shared_secret=secret
+        table, run=RUN, method=method, tag_secret=TAG_SECRET, ring=ring, blinding=blinding, shared_secret=secret
     )
+
+
+def make_blinding(ids: Sequence[str], roster: Sequence[ClientId], own: ClientId) -> Blinding:
+    """A party with fresh exponents; the first three parties are blinding parties, and each pair has a secret."""
+    pairs = {other: hashlib.sha256("".join(sorted((own, other))).encode()).digest() for other in roster}
+    ways = BlindingWays(tuple(roster), tuple(roster[:BLINDERS]))
+    return Blinding(ways, own, ids, run=RUN, pairs=pairs, exponents=BlindingSecrets.fresh())
 
 
 def align(
     shards: Mapping[ClientId, Shard],
     *,
-    method: AlignmentMethod = AlignmentMethod.ECDH,
+    method: AlignmentMethod = AlignmentMethod.RING,
     slots: int = 4,
     seed: int = 7,
     overlap: OverlapRule = OverlapRule.ERROR,
 ) -> Aligned:
     roster = tuple(shards)
     clients = {client: make_client(shard, method=method, roster=roster, own=client) for client, shard in shards.items()}
-    server = AlignmentServer(list(clients), method=method, slots=slots, feature_slots=slots, seed=seed, overlap=overlap)
+    server = AlignmentServer(
+        roster,
+        method=method,
+        slots=slots,
+        feature_slots=slots,
+        seed=seed,
+        blinders=roster[:BLINDERS],
+        overlap=overlap,
+    )
     transcript: list[tuple[str, ClientId, bytes, bytes]] = []
 
     def answer(phase: str, client: ClientId, body: bytes) -> bytes:

@@ -64,7 +64,7 @@ def test_the_algorithms_settings_take_seed_and_stopping_rules_from_the_run(tmp_p
 def test_defaults_are_the_safe_ones() -> None:
     config = RunConfig.from_mapping({"name": "trial"})
     assert (config.privacy, config.cipher, config.key.bits, config.key.kind) == ("sealed", "paillier", 3072, "standard")
-    assert (config.alignment, config.overlap, config.benchmark) == ("ecdh", "error", False)
+    assert (config.alignment, config.overlap, config.benchmark) == ("blinders", "error", False)
 
 
 def test_json_round_trips() -> None:
@@ -161,7 +161,7 @@ def test_a_run_in_clear_must_be_marked_as_a_benchmark() -> None:
         ({"key": {"bits": 1024}}, r"key.bits = 1024: must be 2048 or 3072"),
         ({"key": {"kind": "fast"}}, r"key.kind = 'fast': must be 'standard' or 'subgroup'"),
         ({"privacy": "none"}, r"privacy = 'none': must be 'plain', 'paper' or 'sealed'"),
-        ({"alignment": "sha"}, r"alignment = 'sha': must be 'ecdh' or 'hmac'"),
+        ({"alignment": "sha"}, r"alignment = 'sha': must be 'blinders', 'ring' or 'hmac'"),
         ({"stop": {"gap": -1.0}}, r"stop.gap = -1.0: must be greater than 0"),
         ({"stop": {"gap": float("nan")}}, r"stop.gap = nan: must be"),
         ({"stop": {"rounds": 0}}, r"stop.rounds = 0: must be greater than or equal to 1"),

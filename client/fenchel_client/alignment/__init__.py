@@ -1,5 +1,6 @@
 """Finding the common samples of the parties without showing an id."""
 
+from fenchel_client.alignment.blinders import Blinding, BlindingSecrets, ways_of
 from fenchel_client.alignment.client import AlignmentClient
 from fenchel_client.alignment.names import columns_by_pseudonym, pseudonyms
 from fenchel_client.alignment.order import arrange
@@ -9,6 +10,8 @@ from fenchel_client.runtable import run_table
 
 __all__ = [
     "AlignmentClient",
+    "Blinding",
+    "BlindingSecrets",
     "Ring",
     "agreed_vocabulary",
     "arrange",
@@ -17,4 +20,5 @@ __all__ = [
     "run_table",
     "vocabulary_answer",
     "vocabulary_hints",
+    "ways_of",
 ]

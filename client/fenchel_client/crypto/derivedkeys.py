@@ -2,6 +2,8 @@
 
     key = HKDF-SHA256(tag secret, info = the purpose's label ‖ run), 32 bytes
 
+Two keys of the alignment are made in the same way of a secret that two parties alone have.
+
 Each purpose has a label of its own, so what is made under one key says nothing about another.
 """
 
@@ -18,6 +20,8 @@ WEIGHTS_LABEL = b"fenchel/v1/tag-secret/weights\x00"
 PADS_LABEL = b"fenchel/v1/tag-secret/pads\x00"
 CONFIRMATIONS_LABEL = b"fenchel/v1/tag-secret/confirmations\x00"
 MASKS_LABEL = b"fenchel/v1/tag-secret/masks\x00"
+BLINDING_TAG_LABEL = b"fenchel/v1/pair-secret/blinding-tag\x00"
+BLINDING_SEAL_LABEL = b"fenchel/v1/pair-secret/blinding-seal\x00"
 SEED_LABEL = b"fenchel/v1/tag-secret/seed\x00"
 
 _KEY_BYTES = 32
@@ -63,10 +67,20 @@ def everybody_key(tag_secret: bytes, run: RunId) -> bytes:
     return _derived(tag_secret, MASKS_LABEL, run)
 
 
+def blinding_tag_key(pair_secret: bytes, run: RunId) -> bytes:
+    """The key of the tags of pieces that one party makes and another one works on next; from a secret of these two."""
+    return _derived(pair_secret, BLINDING_TAG_LABEL, run)
+
+
+def blinding_seal_key(pair_secret: bytes, run: RunId) -> bytes:
+    """The key under which an owner seals its list for the last blinding party; from a secret of these two."""
+    return _derived(pair_secret, BLINDING_SEAL_LABEL, run)
+
+
 def seed_of(tag_secret: bytes, run: RunId, first_view: bytes) -> int:
     """The seed of a run whose terms name none: a number below 2^63 that the server cannot choose."""
     return int.from_bytes(_derived(tag_secret, SEED_LABEL + first_view, run)[:8], "big") >> 1
 
 
-def _derived(tag_secret: bytes, label: bytes, run: RunId) -> bytes:
-    return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=label + run.encode()).derive(tag_secret)
+def _derived(secret: bytes, label: bytes, run: RunId) -> bytes:
+    return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=label + run.encode()).derive(secret)

@@ -1,6 +1,6 @@
 """The keys of masks: one for each pair of parties, and one for each group of parties that hold the same blocks.
 
-    K_kj = HKDF-SHA256(ECDH of the two parties' keys of this set-up, info = run ‖ introductions ‖ both names)
+    K_kj = HKDF-SHA256(ECDH of the two parties' keys of this set-up, info = run ‖ SHA-256 of all keys ‖ both names)
     K_g  = HKDF-SHA256(a secret of g's first holder, info = run ‖ names of g), sealed for the other holders
 
 A sealed key is AES-256-GCM under a key that follows from K_1j, with the run, the first view and the names of the group
@@ -8,8 +8,9 @@ as associated data: it opens in no other run, layout or group. Every party deriv
 from the run's tag secret. All keys are deleted when the run is over.
 """
 
+import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -35,17 +36,26 @@ _NONCE_BYTES: Final = 12
 Holders = tuple[ClientId, ...]
 
 
-def fresh_mask_secrets(
-    own: ec.EllipticCurvePrivateKey, introduced: Mapping[ClientId, Introduction], *, party: ClientId, run: RunId
-) -> MaskSecrets:
-    """This party's secrets, from its key of this set-up and the verified introductions of all parties."""
-    context = framed(*(one.ephemeral_key for one in introduced.values()))
+def pair_secrets(
+    own: ec.EllipticCurvePrivateKey,
+    introduced: Mapping[ClientId, Introduction],
+    others: Iterable[ClientId],
+    *,
+    party: ClientId,
+    run: RunId,
+) -> dict[ClientId, bytes]:
+    """K_kj of this party and each of `others`, from its key of this set-up and the verified introductions of all."""
+    context = hashlib.sha256(framed(*(one.ephemeral_key for one in introduced.values()))).digest()
     pairs = {}
-    for other, introduction in introduced.items():
-        if other != party:
-            shared = own.exchange(ec.ECDH(), key_at(introduction.ephemeral_key))
-            names = sorted((party.encode(), other.encode()))
-            pairs[other] = _derived(shared, _PAIR_LABEL, run.encode(), context, *names)
+    for other in others:
+        shared = own.exchange(ec.ECDH(), key_at(introduced[other].ephemeral_key))
+        names = sorted((party.encode(), other.encode()))
+        pairs[other] = _derived(shared, _PAIR_LABEL, run.encode(), context, *names)
+    return pairs
+
+
+def fresh_mask_secrets(pairs: Mapping[ClientId, bytes]) -> MaskSecrets:
+    """This party's secrets in a run with masks; `pairs` are those with all other parties."""
     return MaskSecrets(secrets.token_bytes(SECRET_BYTES), pairs)
 
 

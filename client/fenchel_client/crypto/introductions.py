@@ -59,6 +59,7 @@ def verified_introductions(
     expired, not a party's or not for the key that the roster names, or if a signature is not for this run, roster and
     terms: a relay that sends such a list is not to be dealt with.
     """
+    fingerprint = roster.fingerprint()
     found: dict[ClientId, Introduction] = {}
     for introduction in relayed:
         certificate = introduction.certificate
@@ -67,7 +68,7 @@ def verified_introductions(
         name = roster.party(certificate.common_name).name
         if name in found:
             raise InvalidInput(f"the server relayed two introductions of party {name!r}")
-        _check_signature(introduction, roster=roster, run=run, terms=terms)
+        _check_signature(introduction, roster_fingerprint=fingerprint, run=run, terms=terms)
         key_at(introduction.ephemeral_key)
         found[name] = introduction
     if missing := [name for name in roster.names if name not in found]:
@@ -88,13 +89,13 @@ def key_at(point: bytes) -> ec.EllipticCurvePublicKey:
         raise InvalidInput("ephemeral_key: is no point of P-256") from None
 
 
-def _check_signature(introduction: Introduction, *, roster: Roster, run: RunId, terms: bytes) -> None:
-    signed = introduction.signed_part(run=run, roster_fingerprint=roster.fingerprint(), terms=terms)
+def _check_signature(introduction: Introduction, *, roster_fingerprint: str, run: RunId, terms: bytes) -> None:
+    signed = introduction.signed_part(run=run, roster_fingerprint=roster_fingerprint, terms=terms)
     try:
         introduction.certificate.public_key().verify(introduction.signature, LABEL + signed, _SIGNATURE)
     except InvalidSignature as error:
         raise IntroductionNotSigned(
             f"the introduction of {introduction.certificate.common_name!r} is not signed for run {run!r}, the roster "
-            f"{roster.fingerprint()[:16]}… and this configuration: it was altered, or its party was told another "
+            f"{roster_fingerprint[:16]}… and this configuration: it was altered, or its party was told another "
             "configuration or has another roster; every party needs the roster of the last `fenchel provision`"
         ) from error

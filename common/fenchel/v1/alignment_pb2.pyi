@@ -26,18 +26,22 @@ class _AlignmentMethod:
 class _AlignmentMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AlignmentMethod.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ALIGNMENT_METHOD_UNSPECIFIED: _AlignmentMethod.ValueType  # 0
-    ALIGNMENT_METHOD_ECDH: _AlignmentMethod.ValueType  # 1
-    """Multi-party Diffie-Hellman on Curve25519."""
+    ALIGNMENT_METHOD_RING: _AlignmentMethod.ValueType  # 1
+    """Diffie-Hellman on Curve25519, each list raised by every party."""
     ALIGNMENT_METHOD_HMAC: _AlignmentMethod.ValueType  # 2
     """Keyed hash under a secret that all parties have."""
+    ALIGNMENT_METHOD_BLINDERS: _AlignmentMethod.ValueType  # 3
+    """Diffie-Hellman on Curve25519, each list raised by the blinding parties."""
 
 class AlignmentMethod(_AlignmentMethod, metaclass=_AlignmentMethodEnumTypeWrapper): ...
 
 ALIGNMENT_METHOD_UNSPECIFIED: AlignmentMethod.ValueType  # 0
-ALIGNMENT_METHOD_ECDH: AlignmentMethod.ValueType  # 1
-"""Multi-party Diffie-Hellman on Curve25519."""
+ALIGNMENT_METHOD_RING: AlignmentMethod.ValueType  # 1
+"""Diffie-Hellman on Curve25519, each list raised by every party."""
 ALIGNMENT_METHOD_HMAC: AlignmentMethod.ValueType  # 2
 """Keyed hash under a secret that all parties have."""
+ALIGNMENT_METHOD_BLINDERS: AlignmentMethod.ValueType  # 3
+"""Diffie-Hellman on Curve25519, each list raised by the blinding parties."""
 Global___AlignmentMethod: _TypeAlias = AlignmentMethod  # noqa: Y015
 
 @_typing.final
@@ -185,6 +189,8 @@ class AlignmentListing(_message.Message):
     ELEMENTS_FIELD_NUMBER: _builtins.int
     TAG_FIELD_NUMBER: _builtins.int
     SEALED_NAMES_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    PIECES_FIELD_NUMBER: _builtins.int
     features: _builtins.bytes
     """16-byte pseudonyms, end to end, ascending."""
     has_labels: _builtins.bool
@@ -194,6 +200,10 @@ class AlignmentListing(_message.Message):
     """HMAC-SHA-256 of the list under the parties' ring key, with the run, the list's origin, the step and who raised it."""
     sealed_names: _builtins.bytes
     """A NameList; empty if it would be too long."""
+    samples: _builtins.int
+    """With blinding parties, in the place of elements and tag: the number of samples, and the first pieces of the list."""
+    @_builtins.property
+    def pieces(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlignmentPiece]: ...
     def __init__(
         self,
         *,
@@ -202,14 +212,106 @@ class AlignmentListing(_message.Message):
         elements: _builtins.bytes = ...,
         tag: _builtins.bytes = ...,
         sealed_names: _builtins.bytes = ...,
+        samples: _builtins.int = ...,
+        pieces: _abc.Iterable[Global___AlignmentPiece] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "features", b"features", "has_labels", b"has_labels", "sealed_names", b"sealed_names", "tag", b"tag"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "features", b"features", "has_labels", b"has_labels", "pieces", b"pieces", "samples", b"samples", "sealed_names", b"sealed_names", "tag", b"tag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AlignmentListing: _TypeAlias = AlignmentListing  # noqa: Y015
+
+@_typing.final
+class AlignmentPiece(_message.Message):
+    """A piece of one party's list on its way past the blinding parties."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    ELEMENTS_FIELD_NUMBER: _builtins.int
+    SEALED_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    origin: _builtins.int
+    """The position in the roster of the party whose list it is."""
+    step: _builtins.int
+    """The step of the list's way that made the elements; in a task without elements, the first step."""
+    number: _builtins.int
+    """The number of the piece in its list."""
+    elements: _builtins.bytes
+    """32-byte elements, end to end, in the order in which the party lists its rows."""
+    sealed: _builtins.bytes
+    """In the place of elements: the same, sealed by the owner for the last blinding party."""
+    tag: _builtins.bytes
+    """HMAC-SHA-256 of the elements, with the run, the origin, the step, the number and who made them; not with sealed."""
+    def __init__(
+        self,
+        *,
+        origin: _builtins.int = ...,
+        step: _builtins.int = ...,
+        number: _builtins.int = ...,
+        elements: _builtins.bytes = ...,
+        sealed: _builtins.bytes = ...,
+        tag: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elements", b"elements", "number", b"number", "origin", b"origin", "sealed", b"sealed", "step", b"step", "tag", b"tag"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlignmentPiece: _TypeAlias = AlignmentPiece  # noqa: Y015
+
+@_typing.final
+class AlignmentWork(_message.Message):
+    """Server to a party, phases blind_1 and later: the pieces that it works on next."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PIECES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pieces(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlignmentPiece]: ...
+    def __init__(
+        self,
+        *,
+        pieces: _abc.Iterable[Global___AlignmentPiece] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pieces", b"pieces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlignmentWork: _TypeAlias = AlignmentWork  # noqa: Y015
+
+@_typing.final
+class AlignmentWorked(_message.Message):
+    """Party to server: the same pieces, one step further."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PIECES_FIELD_NUMBER: _builtins.int
+    FINISHER_FIELD_NUMBER: _builtins.int
+    finisher: _builtins.bytes
+    """Of an owner whose pieces are sealed: the exponent by which the server finishes its list."""
+    @_builtins.property
+    def pieces(self) -> _containers.RepeatedCompositeFieldContainer[Global___AlignmentPiece]: ...
+    def __init__(
+        self,
+        *,
+        pieces: _abc.Iterable[Global___AlignmentPiece] | None = ...,
+        finisher: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["finisher", b"finisher", "pieces", b"pieces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlignmentWorked: _TypeAlias = AlignmentWorked  # noqa: Y015
 
 @_typing.final
 class NameList(_message.Message):

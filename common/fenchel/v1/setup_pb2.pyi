@@ -350,6 +350,69 @@ class PartyRun(_message.Message):
 Global___PartyRun: _TypeAlias = PartyRun  # noqa: Y015
 
 @_typing.final
+class PartySetup(_message.Message):
+    """The record that a party keeps in its own volume of the set-up under way, from the run's secrets to the layout."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    INTRODUCTION_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    INTRODUCTIONS_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
+    RAISING_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    run: _builtins.str
+    config: _builtins.str
+    attempt: _builtins.int
+    """The attempt to which the set-up belongs."""
+    data: _builtins.bytes
+    """SHA-256 of the roster, and of the party's own ids and features in their order; with others, the record is useless."""
+    introductions: _builtins.bytes
+    """SHA-256 of all introductions."""
+    raising: _builtins.bytes
+    """The party's exponents in the alignment by blinding parties."""
+    remaining: _builtins.bytes
+    start: _builtins.bytes
+    """The task of align_0, once the party has answered it: in a run with [features] it has the vocabularies."""
+    names: _builtins.bytes
+    """The task of the phase names, once the party has answered it."""
+    @_builtins.property
+    def introduction(self) -> Global___Introduction: ...
+    @_builtins.property
+    def secrets(self) -> Global___RunSecrets: ...
+    @_builtins.property
+    def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PairKey]: ...
+    def __init__(
+        self,
+        *,
+        run: _builtins.str = ...,
+        config: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+        introduction: Global___Introduction | None = ...,
+        secrets: Global___RunSecrets | None = ...,
+        introductions: _builtins.bytes = ...,
+        pairs: _abc.Iterable[Global___PairKey] | None = ...,
+        raising: _builtins.bytes = ...,
+        remaining: _builtins.bytes = ...,
+        start: _builtins.bytes = ...,
+        names: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["introduction", b"introduction", "secrets", b"secrets"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "config", b"config", "data", b"data", "introduction", b"introduction", "introductions", b"introductions", "names", b"names", "pairs", b"pairs", "raising", b"raising", "remaining", b"remaining", "run", b"run", "secrets", b"secrets", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartySetup: _TypeAlias = PartySetup  # noqa: Y015
+
+@_typing.final
 class Company(_message.Message):
     """In a party's record: the parties that contributed with it to sums under masks, and the weights of their contributions."""
 

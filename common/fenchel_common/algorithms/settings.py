@@ -82,7 +82,7 @@ class Participation:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=True, defer_build=True)
 
 
 class StopRules(_Section):

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Self
 
@@ -27,6 +27,8 @@ ROSTER_FORMAT = 2
 ROSTER_LABEL = b"fenchel/v1/roster\x00"
 MAX_PARTIES = 1024
 MAX_VERSION = 2**32 - 1
+BLINDERS = 3
+"""The number of blinding parties of a roster that marks none."""
 
 # A name becomes a folder, a certificate's common name (64 characters at most) and part of a URI.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -51,13 +53,14 @@ class Party:
     """One organisation of the federation.
 
     `key_fingerprint` is that of the key in the party's certificate; None if the key is not approved yet or was revoked.
-    A party without a key cannot connect, and no run can start.
+    A party without a key cannot connect, and no run can start. A `blinder` is a blinding party of the alignment.
     """
 
     name: ClientId
     key_holder: bool = False
     labels: bool = True
     key_fingerprint: str | None = None
+    blinder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,11 @@ class Roster:
     def key_holder(self) -> Party:
         """The party that makes the key of each run: the first one marked as key holder."""
         return next(party for party in self.parties if party.key_holder)
+
+    @property
+    def blinders(self) -> tuple[ClientId, ...]:
+        """The blinding parties: those marked so, or else the first `BLINDERS` parties."""
+        return tuple(party.name for party in self.parties if party.blinder) or self.names[:BLINDERS]
 
     @property
     def keyless(self) -> tuple[ClientId, ...]:
@@ -152,7 +160,12 @@ class Roster:
 
     def to_bytes(self) -> bytes:
         """The canonical JSON form: sorted keys, no spaces, ASCII, one way to write each roster."""
-        content = {"format": ROSTER_FORMAT, **asdict(self), "not_after": self.not_after.strftime(_TIME)}
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content |= {"format": ROSTER_FORMAT, "not_after": self.not_after.strftime(_TIME)}
+        # Rosters of before there were blinding parties mark none.
+        content["parties"] = [
+            {key: value for key, value in asdict(party).items() if key != "blinder" or value} for party in self.parties
+        ]
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
     def fingerprint(self) -> str:
@@ -222,3 +235,5 @@ def check_members(federation: str, server_name: str, parties: Sequence[Party]) -
         taken[party.name.casefold()] = f"party {party.name!r}"
     if not any(party.key_holder for party in parties):
         raise InvalidInput("no party is the key holder; set `key_holder = true` on one party")
+    if len(parties) > 1 and sum(party.blinder for party in parties) == 1:
+        raise InvalidInput("one blinding party alone could test ids; set `blinder = true` on another one, or on none")

@@ -16,13 +16,11 @@ from fenchel_common.layoutroot import LEAF_BYTES, SALT_BYTES, Cohort, OpenedCoho
 from fenchel_common.setup import GroupKey
 from fenchel_common.wire.arrays import names_from_bytes, names_to_bytes, numbers_from_bytes, numbers_to_bytes
 from fenchel_common.wire.blocks import block_positions_from_proto, block_positions_to_proto
+from fenchel_common.wire.groupkeys import sealed_key_to_proto
 from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES
 from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.pieces import ELEMENT_BYTES, TAG_BYTES, Piece, pieces_from_protos, pieces_to_protos
 
-ELEMENT_BYTES = 32
-TAG_BYTES = 32
-MAX_SEALED_KEY_BYTES = 64
-"""The most bytes of a group's key, sealed."""
 PSEUDONYM_BYTES = 16
 """The bytes of a feature's pseudonym."""
 _PHASE = re.compile(r"align_(0|[1-9][0-9]{0,3})")
@@ -31,12 +29,14 @@ _PHASE = re.compile(r"align_(0|[1-9][0-9]{0,3})")
 class AlignmentMethod(Enum):
     """The method by which the parties find their shared samples; the value is the word in a run's configuration."""
 
-    ECDH = "ecdh"
+    BLINDERS = "blinders"
+    RING = "ring"
     HMAC = "hmac"
 
 
 _METHODS = {
-    AlignmentMethod.ECDH: alignment_pb2.ALIGNMENT_METHOD_ECDH,
+    AlignmentMethod.BLINDERS: alignment_pb2.ALIGNMENT_METHOD_BLINDERS,
+    AlignmentMethod.RING: alignment_pb2.ALIGNMENT_METHOD_RING,
     AlignmentMethod.HMAC: alignment_pb2.ALIGNMENT_METHOD_HMAC,
 }
 
@@ -52,18 +52,25 @@ class TaggedList:
     tag: bytes = field(repr=False)
 
 
+NO_LIST = TaggedList(b"", b"")
+"""In the place of a list that comes in pieces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A party's features and labels, and its sample ids under its own secret in its own order.
 
     `features` has the pseudonyms of its features end to end, ascending. `sealed_names` is the list of its names,
-    sealed for the parties, or empty.
+    sealed for the parties, or empty. With blinding parties, `samples` is the number of ids and `pieces` has the first
+    ones; with other methods, `ids` has all of them.
     """
 
     features: bytes = field(repr=False)
     has_labels: bool
     ids: TaggedList
     sealed_names: bytes = field(default=b"", repr=False)
+    samples: int = 0
+    pieces: tuple[Piece, ...] = ()
 
 
 def split_elements(elements: bytes) -> tuple[bytes, ...]:
@@ -104,15 +111,26 @@ def listing_to_bytes(listing: Listing) -> bytes:
         elements=listing.ids.elements,
         tag=listing.ids.tag,
         sealed_names=listing.sealed_names,
+        samples=listing.samples,
+        pieces=pieces_to_protos(listing.pieces),
     ).SerializeToString()
 
 
 def listing_from_bytes(body: bytes) -> Listing:
     message = parsed_message(alignment_pb2.AlignmentListing, body)
-    ids = _tagged_list(message)
+    if message.samples > MAX_PARTY_SAMPLES:
+        raise InvalidInput(f"alignment listing: samples: at most {MAX_PARTY_SAMPLES}")
+    ids = NO_LIST if message.samples else _tagged_list(message)
     if len(message.sealed_names) > MAX_SEALED_NAMES_BYTES:
         raise InvalidInput(f"alignment listing: sealed_names: more than {MAX_SEALED_NAMES_BYTES} bytes")
-    return Listing(_pseudonyms(message.features), message.has_labels, ids, message.sealed_names)
+    return Listing(
+        _pseudonyms(message.features),
+        message.has_labels,
+        ids,
+        message.sealed_names,
+        message.samples,
+        pieces_from_protos(message.pieces),
+    )
 
 
 def relay_to_bytes(relayed: TaggedList) -> bytes:
@@ -212,7 +230,7 @@ def client_layout_to_bytes(layout: ClientLayout, sealed_keys: Sequence[GroupKey]
         incomplete=numbers_to_bytes(layout.incomplete),
         samples_by_holders=numbers_to_bytes(layout.samples_by_holders),
         features_by_holders=numbers_to_bytes(layout.features_by_holders),
-        sealed_keys=[_sealed_key_to_proto(key, layout.clients) for key in sealed_keys],
+        sealed_keys=[sealed_key_to_proto(key, layout.clients) for key in sealed_keys],
     ).SerializeToString(deterministic=True)
 
 
@@ -265,39 +283,6 @@ def client_layout_from_bytes(body: bytes, *, party: ClientId, samples: int, feat
 
 def _counts(data: bytes, clients: Sequence[ClientId], field: str) -> tuple[int, ...]:
     return tuple(numbers_from_bytes(data, most=len(clients), field=field).tolist())
-
-
-def sealed_keys_from_bytes(body: bytes, clients: Sequence[ClientId]) -> tuple[GroupKey, ...]:
-    """The keys of groups in a party's layout."""
-    message = parsed_message(alignment_pb2.ClientLayout, body)
-    return tuple(_sealed_key_from_proto(key, clients) for key in message.sealed_keys)
-
-
-def group_keys_to_bytes(keys: Sequence[GroupKey], clients: Sequence[ClientId]) -> bytes:
-    return alignment_pb2.GroupKeys(keys=[_sealed_key_to_proto(key, clients) for key in keys]).SerializeToString()
-
-
-def group_keys_from_bytes(body: bytes, clients: Sequence[ClientId]) -> tuple[GroupKey, ...]:
-    message = parsed_message(alignment_pb2.GroupKeys, body)
-    return tuple(_sealed_key_from_proto(key, clients) for key in message.keys)
-
-
-def _sealed_key_to_proto(key: GroupKey, clients: Sequence[ClientId]) -> alignment_pb2.SealedGroupKey:
-    return alignment_pb2.SealedGroupKey(
-        holders=numbers_to_bytes([clients.index(holder) for holder in key.holders]),
-        recipient=clients.index(key.recipient),
-        sealed=key.sealed,
-    )
-
-
-def _sealed_key_from_proto(message: alignment_pb2.SealedGroupKey, clients: Sequence[ClientId]) -> GroupKey:
-    positions = numbers_from_bytes(message.holders, most=len(clients), field="holders").tolist()
-    if any(position >= len(clients) for position in (*positions, message.recipient)):
-        raise InvalidInput("sealed_keys: holders and recipient must be positions in the roster")
-    if len(message.sealed) > MAX_SEALED_KEY_BYTES:
-        raise InvalidInput(f"sealed_keys: at most {MAX_SEALED_KEY_BYTES} bytes each")
-    holders = tuple(clients[position] for position in positions)
-    return GroupKey(holders, clients[message.recipient], message.sealed)
 
 
 def _opened_cohort(

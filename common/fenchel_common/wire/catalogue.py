@@ -41,6 +41,7 @@ from fenchel_common.setup import (
 )
 from fenchel_common.wire.alignment import phase_name, phase_step
 from fenchel_common.wire.counting import choices_in
+from fenchel_common.wire.pieces import blinding_phase, is_blinding_phase
 
 NOTHING: Final = Carried()
 
@@ -62,7 +63,9 @@ class PhaseMessages:
 
 FIRST_ALIGNMENT: Final = phase_name(0)
 LATER_ALIGNMENT: Final = phase_name(1)
-"""This name stands for all phases of the alignment after the first."""
+"""This name stands for all phases of the ring after the first."""
+BLINDING: Final = blinding_phase(1)
+"""This name stands for all phases in which blinding parties work on lists."""
 
 SETUP: Final[Mapping[str, PhaseMessages]] = {
     INTRODUCE: PhaseMessages(setup_pb2.RunTerms, setup_pb2.Introduction),
@@ -71,6 +74,7 @@ SETUP: Final[Mapping[str, PhaseMessages]] = {
     VOCABULARY: PhaseMessages(alignment_pb2.VocabularyAsked, alignment_pb2.VocabularyGiven),
     FIRST_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentStart, alignment_pb2.AlignmentListing),
     LATER_ALIGNMENT: PhaseMessages(alignment_pb2.AlignmentRelay, alignment_pb2.AlignmentRaised),
+    BLINDING: PhaseMessages(alignment_pb2.AlignmentWork, alignment_pb2.AlignmentWorked),
     NAMES: PhaseMessages(alignment_pb2.FeatureNames, alignment_pb2.NamesRead),
 }
 """The phases whose messages do not depend on the algorithm."""
@@ -171,5 +175,7 @@ def messages_of(phase: str, settings: AlgorithmSettings | None) -> PhaseMessages
     phases = {} if settings is None else phases_of(settings)
     if phase in phases:
         return phases[phase]
+    if is_blinding_phase(phase):
+        return SETUP[BLINDING]
     phase_step(phase)
     return SETUP[LATER_ALIGNMENT]

@@ -36,11 +36,19 @@ from fenchel_common.setup import (
     NAMES,
     VOCABULARY,
 )
-from fenchel_common.wire.alignment import ELEMENT_BYTES, MAX_SEALED_KEY_BYTES, PSEUDONYM_BYTES, phase_step
+from fenchel_common.wire.alignment import PSEUDONYM_BYTES, phase_step
 from fenchel_common.wire.arrays import NUMBER_BYTES
 from fenchel_common.wire.catalogue import FIRST_ALIGNMENT, LATER_ALIGNMENT, messages_of
 from fenchel_common.wire.chunks import MAX_BODY_BYTES
+from fenchel_common.wire.groupkeys import MAX_SEALED_KEY_BYTES
 from fenchel_common.wire.names import MAX_SEALED_NAMES_BYTES
+from fenchel_common.wire.pieces import (
+    ELEMENT_BYTES,
+    MAX_PIECES,
+    PIECE_FRAME_BYTES,
+    WORK_ELEMENTS,
+    is_blinding_phase,
+)
 from fenchel_common.wire.vocabulary import MAX_SEALED_VOCABULARY_BYTES
 
 FRAME_BYTES: Final = 4096
@@ -112,11 +120,14 @@ def setup_limits(phase: str, *, parties: int) -> PhaseLimits:
     """The limits of a phase before the layout in a federation of `parties` parties; `InvalidInput` for other phases."""
     if phase in _SETUP:
         return _limits(*_SETUP[phase](parties))
+    if is_blinding_phase(phase):
+        return _limits(_PIECES, _PIECES)
     phase_step(phase)
     return _limits(*_SETUP[LATER_ALIGNMENT](parties))
 
 
 _ELEMENTS: Final = ELEMENT_BYTES * MAX_PARTY_SAMPLES
+_PIECES: Final = ELEMENT_BYTES * WORK_ELEMENTS + PIECE_FRAME_BYTES * MAX_PIECES
 _WRAPPED: Final = MAX_WRAPPED_BYTES + FRAME_BYTES
 _SETUP: Final[Mapping[str, Callable[[int], tuple[int, int]]]] = {
     INTRODUCE: lambda _: (MAX_TOML_BYTES, MAX_INTRODUCTION_BYTES),

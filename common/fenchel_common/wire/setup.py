@@ -1,6 +1,6 @@
 """The messages of a run's set-up and end as bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from fenchel.v1 import setup_pb2
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Certificate
 from fenchel_common.identity.roster import MAX_PARTIES
-from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import (
     MAX_SIGNATURE_BYTES,
@@ -22,6 +22,7 @@ from fenchel_common.setup import (
     MaskSecrets,
     ModelPart,
     PartyRun,
+    PartySetUp,
     RunSecrets,
     Spent,
 )
@@ -162,6 +163,42 @@ def party_run_from_bytes(data: bytes) -> PartyRun:
     )
 
 
+def party_setup_to_bytes(kept: PartySetUp) -> bytes:
+    raising, remaining = kept.exponents
+    return setup_pb2.PartySetup(
+        run=kept.run,
+        config=kept.config.to_json(),
+        attempt=kept.attempt,
+        data=kept.data,
+        introduction=introduction_to_proto(kept.introduction),
+        secrets=_secrets_to_proto(kept.secrets),
+        introductions=kept.introductions,
+        pairs=_pairs_to_protos(kept.pairs),
+        raising=raising,
+        remaining=remaining,
+        start=kept.start,
+        names=kept.names,
+    ).SerializeToString()
+
+
+def party_setup_from_bytes(data: bytes) -> PartySetUp:
+    """Reads a record that this party wrote."""
+    message = parsed_message(setup_pb2.PartySetup, data, limit=None)
+    return PartySetUp(
+        run=RunId(message.run),
+        config=RunConfig.from_json(message.config),
+        attempt=message.attempt,
+        data=message.data,
+        introduction=introduction_from_proto(message.introduction),
+        secrets=_secrets_from_proto(message.secrets),
+        introductions=message.introductions,
+        pairs=_pairs_from_protos(message.pairs),
+        exponents=(message.raising, message.remaining),
+        start=message.start,
+        names=message.names,
+    )
+
+
 def model_part_to_bytes(part: ModelPart) -> bytes:
     message = setup_pb2.ModelPart(
         state=part.state,
@@ -241,8 +278,15 @@ def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:
 
 
 def _masks_to_proto(masks: MaskSecrets) -> setup_pb2.MaskSecrets:
-    pairs = [setup_pb2.PairKey(party=party, key=key) for party, key in masks.pairs.items()]
-    return setup_pb2.MaskSecrets(group_secret=masks.group_secret, pairs=pairs)
+    return setup_pb2.MaskSecrets(group_secret=masks.group_secret, pairs=_pairs_to_protos(masks.pairs))
+
+
+def _pairs_to_protos(pairs: Mapping[ClientId, bytes]) -> list[setup_pb2.PairKey]:
+    return [setup_pb2.PairKey(party=party, key=key) for party, key in pairs.items()]
+
+
+def _pairs_from_protos(messages: Iterable[setup_pb2.PairKey]) -> dict[ClientId, bytes]:
+    return {ClientId(pair.party): pair.key for pair in messages}
 
 
 def _secrets_from_proto(message: setup_pb2.RunSecrets) -> RunSecrets:
@@ -250,6 +294,5 @@ def _secrets_from_proto(message: setup_pb2.RunSecrets) -> RunSecrets:
         raise InvalidInput(f"alignment_secret, tag_secret: must have {SECRET_BYTES} bytes each")
     masks = None
     if message.HasField("masks"):
-        pairs = {ClientId(pair.party): pair.key for pair in message.masks.pairs}
-        masks = MaskSecrets(message.masks.group_secret, pairs)
+        masks = MaskSecrets(message.masks.group_secret, _pairs_from_protos(message.masks.pairs))
     return RunSecrets(message.private_key, message.alignment_secret, message.tag_secret, masks)

@@ -15,14 +15,15 @@ from fenchel_client.alignment import arrange, pseudonyms
 from fenchel_client.consent import Consent, concessions_of
 from fenchel_client.party import Party
 from fenchel_client.privatefiles import write_private
+from fenchel_client.statefolder import SETUP
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit, Roster
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.metrics import LastCertificate
-from fenchel_common.runconfig import RunConfig
+from fenchel_common.setup import NAMES, PartySetUp
 from fenchel_common.wire.alignment import client_layout_from_bytes, federation_layout_from_bytes
-from fenchel_common.wire.setup import party_run_from_bytes
+from fenchel_common.wire.setup import party_run_from_bytes, party_setup_from_bytes
 from fenchel_deploy.attacks.kits import RELEASING, SERVER, USUAL, provisioned
 from fenchel_deploy.attacks.recorded import Recorded, Restarted, Scenario, Truth
 from fenchel_deploy.attacks.tables import Table, as_dense, dense_table, sample_names, shards_of, sparse_table
@@ -95,7 +96,7 @@ class Bench:
     def _run(self, scenario: Scenario, run: RunId) -> Recorded:
         parties, shards, roster = self.parties(scenario, run)
         config = scenario.config(run)
-        recorder = _Recorder(parties, run)
+        recorder = _Recorder(parties, run, {name: self.state_of(name, run) for name in parties})
         federation = FederationRun(config, roster, certificate=LastCertificate)
         done = recorder.set_up(federation.setup(ATTEMPT))
 
@@ -115,7 +116,7 @@ class Bench:
         layout = federation_layout_from_bytes(done.record.layout)
         key = run_key(config, done.record.public_key)
         transcript = Transcript(run, config, key, layout, tuple(recorder.messages))
-        views = {name: self._view(name, run, config, transcript, shards[name]) for name in parties}
+        views = {name: self._view(name, run, transcript, shards[name], recorder.setups[name]) for name in parties}
         return Recorded(
             transcript,
             views,
@@ -126,7 +127,7 @@ class Bench:
             snapshot=done.snapshot,
         )
 
-    def _view(self, name: ClientId, run: RunId, config: RunConfig, transcript: Transcript, shard: Shard) -> PartyView:
+    def _view(self, name: ClientId, run: RunId, transcript: Transcript, shard: Shard, setup: PartySetUp) -> PartyView:
         """All that the party itself has of the run; its columns have the pseudonyms that the server knows."""
         kept = party_run_from_bytes((self.state_of(name, run) / f"{run}.run").read_bytes())
         layout = client_layout_from_bytes(kept.layout, party=name, samples=len(shard.ids), features=len(shard.features))
@@ -135,11 +136,12 @@ class Bench:
         as_listed = arrange(replace(shard, features=marks))
         return PartyView(
             name,
-            config,
+            transcript.config,
             as_listed,
             own_table=arrange(shard),
             layout=layout,
             kept=kept,
+            setup=setup,
             secrets=kept.secrets,
             messages=transcript.of(name),
         )
@@ -168,13 +170,17 @@ def bench(party: type[Party] = Party) -> Iterator[Bench]:
 
 
 class _Recorder(Parties):
-    """Parties whose tasks and results are recorded."""
+    """Parties whose tasks and results are recorded, with their own records of the set-up before the layout."""
 
-    def __init__(self, parties: Mapping[ClientId, Party], run: RunId) -> None:
+    def __init__(self, parties: Mapping[ClientId, Party], run: RunId, state: Mapping[ClientId, Path]) -> None:
         super().__init__(parties, run)
         self.messages: list[Message] = []
+        self.setups: dict[ClientId, PartySetUp] = {}
+        self._state = state
 
     def answer(self, round_id: int, phase: str, client: ClientId, body: bytes) -> bytes:
         result = super().answer(round_id, phase, client, body)
         self.messages.append(Message(round_id, phase, client, body, result))
+        if phase == NAMES:
+            self.setups[client] = party_setup_from_bytes((self._state[client] / SETUP).read_bytes())
         return result

@@ -1,12 +1,14 @@
 """The attacks on ids, messages, keys and the wire: what is tried on which recorded runs, and how it is scored."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from fenchel.v1.averaging_pb2 import AveragingResult
 from fenchel_common.algorithms.averaging.rails import Measurement
+from fenchel_common.identity.roster import BLINDERS
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
+from fenchel_common.runconfig import AlignmentWord
 from fenchel_deploy.attacks import pseudonyms, tampering
 from fenchel_deploy.attacks.federation import Bench
 from fenchel_deploy.attacks.findings import (
@@ -39,12 +41,12 @@ CHOSEN_ROW: Final = 3
 """The attacked row; any other would do."""
 
 
-def _set_up_only(alignment: Literal["ecdh", "hmac"]) -> Scenario:
+def _set_up_only(alignment: AlignmentWord) -> Scenario:
     return Scenario(Privacy.SEALED, h=1, alignment=alignment, rounds=0)
 
 
 def _play_dictionary_alone(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    for alignment in ("hmac", "ecdh"):
+    for alignment in _ALIGNMENTS:
         recorded = bench.record(_set_up_only(alignment))
         victim = recorded.transcript.layout.clients[-1]
         guessed = pseudonyms.by_public_hashes(recorded.transcript, victim, DICTIONARY)
@@ -58,25 +60,38 @@ def _play_dictionary_colluding(bench: Bench, _levels: Sequence[Privacy]) -> Iter
     helper = recorded.views[names[0]]
     found = pseudonyms.with_shared_secret(recorded.transcript, helper, names[-1], DICTIONARY)
     yield _ids_found(recorded, names[-1], found, setting="hmac, ids it does not hold")
-    recorded = bench.record(_set_up_only("ecdh"))
-    helper = recorded.views[names[0]]
-    found = pseudonyms.with_own_ids(recorded.transcript, helper, names[-1])
-    yield _ids_found(recorded, names[-1], found, setting="ecdh, ids it does not hold")
-    found = pseudonyms.with_own_ids(recorded.transcript, helper, names[1])
-    yield _ids_found(recorded, names[1], found, setting="ecdh, ids it holds itself")
+    for alignment in _BLINDED:
+        recorded = bench.record(_set_up_only(alignment))
+        helper = recorded.views[names[0]]
+        found = pseudonyms.with_own_ids(recorded.transcript, helper, names[-1])
+        yield _ids_found(recorded, names[-1], found, setting=f"{alignment}, ids it does not hold")
+        found = pseudonyms.with_own_ids(recorded.transcript, helper, names[1])
+        yield _ids_found(recorded, names[1], found, setting=f"{alignment}, ids it holds itself")
 
 
-def _play_ring(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
-    recorded = bench.record(_set_up_only("ecdh"))
-    view = recorded.views[recorded.transcript.layout.clients[0]]
-    guesses = [
-        guess
-        for passed in pseudonyms.by_what_passes(view, recorded.transcript.run, DICTIONARY).values()
-        for guess in passed
-    ]
-    rate = sum(guess is not None for guess in guesses) / len(guesses)
-    note = f"{len(guesses)} elements tried against {len(DICTIONARY)} ids"
-    yield Verdict.of_rate(rate, level=EVERY_LEVEL, setting="ecdh", note=note)
+def _play_dictionary_of_blinders(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    """The last party is none of the blinding parties; one of them, the last on the way of its list, opens that list."""
+    recorded = bench.record(_set_up_only("blinders"))
+    victim = recorded.transcript.layout.clients[-1]
+    views = [recorded.views[name] for name in recorded.transcript.layout.clients[:BLINDERS]]
+    for setting, helpers in zip(_COLLUDING, (views[-1:], views[1:], views), strict=True):
+        found = pseudonyms.with_blinders(recorded.transcript, helpers, victim, DICTIONARY)
+        yield _ids_found(recorded, victim, found, setting=setting)
+
+
+def _play_what_passes(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
+    """The third party is the last blinding party on the way of the last party's list."""
+    for alignment in _BLINDED:
+        recorded = bench.record(_set_up_only(alignment))
+        view = recorded.views[recorded.transcript.layout.clients[2]]
+        guesses = [
+            guess
+            for passed in pseudonyms.by_what_passes(view, recorded.transcript, DICTIONARY).values()
+            for guess in passed
+        ]
+        rate = sum(guess is not None for guess in guesses) / len(guesses)
+        note = f"{len(guesses)} elements tried against {len(DICTIONARY)} ids"
+        yield Verdict.of_rate(rate, level=EVERY_LEVEL, setting=alignment, note=note)
 
 
 def _ids_found(recorded: Recorded, victim: ClientId, guessed: pseudonyms.Guesses, *, setting: str) -> Verdict:
@@ -208,6 +223,10 @@ def _play_outsider(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict
     )
 
 
+_BLINDED: Final[tuple[AlignmentWord, ...]] = ("blinders", "ring")
+_ALIGNMENTS: Final[tuple[AlignmentWord, ...]] = ("hmac", *_BLINDED)
+_COLLUDING: Final = ("one of three", "two of three", "all three")
+
 _ROGUE = "server that leaves the protocol"
 _AT_ANY_LEVEL_LEAKS: Final[Claims] = {EVERY_LEVEL: "leaks"}
 _AT_ANY_LEVEL_SAFE: Final[Claims] = {EVERY_LEVEL: "safe"}
@@ -219,7 +238,7 @@ PROTOCOL_ATTACKS: Final = (
         "dictionary",
         "tries all ids on the pseudonyms, with all hashes that need no secret",
         "server",
-        {"hmac": _AT_ANY_LEVEL_SAFE, "ecdh": _AT_ANY_LEVEL_SAFE},
+        dict.fromkeys(_ALIGNMENTS, _AT_ANY_LEVEL_SAFE),
         _play_dictionary_alone,
     ),
     Attack(
@@ -228,17 +247,28 @@ PROTOCOL_ATTACKS: Final = (
         "server and a party",
         {
             "hmac, ids it does not hold": _AT_ANY_LEVEL_LEAKS,
-            "ecdh, ids it does not hold": _AT_ANY_LEVEL_SAFE,
-            "ecdh, ids it holds itself": _AT_ANY_LEVEL_LEAKS,
+            **{f"{alignment}, ids it does not hold": _AT_ANY_LEVEL_SAFE for alignment in _BLINDED},
+            **{f"{alignment}, ids it holds itself": _AT_ANY_LEVEL_LEAKS for alignment in _BLINDED},
         },
         _play_dictionary_colluding,
     ),
     Attack(
-        "dictionary-in-the-ring",
+        "dictionary-with-blinders",
+        "tries all ids with the exponents of blinding parties, and on what is sealed for them",
+        "server and blinding parties",
+        {
+            "one of three": _AT_ANY_LEVEL_SAFE,
+            "two of three": _AT_ANY_LEVEL_SAFE,
+            "all three": _AT_ANY_LEVEL_LEAKS,
+        },
+        _play_dictionary_of_blinders,
+    ),
+    Attack(
+        "dictionary-in-passing",
         "tries all ids on the lists that it raises",
         "party",
-        {"ecdh": _AT_ANY_LEVEL_SAFE},
-        _play_ring,
+        dict.fromkeys(_BLINDED, _AT_ANY_LEVEL_SAFE),
+        _play_what_passes,
     ),
     Attack(
         "foreign-tasks",

@@ -5,19 +5,23 @@ Each attack returns, for one party, the id at each position of its list, or None
 
 import hashlib
 import hmac
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fenchel_client.alignment.ecdh import RingSecret, hash_to_curve
+from fenchel_client.alignment.blinders import opened_piece
 from fenchel_client.alignment.hmac_ids import keyed_pseudonyms
+from fenchel_common.crypto.curve import fresh_exponent, hash_to_curve, multiplied
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import (
     listing_from_bytes,
+    phase_name,
     phase_step,
     raised_from_bytes,
     relay_from_bytes,
     split_elements,
 )
+from fenchel_common.wire.pieces import Piece, is_blinding_phase, work_from_bytes, worked_from_bytes
 from fenchel_deploy.attacks.views import Message, PartyView, Transcript
 
 Guesses = tuple[str | None, ...]
@@ -27,7 +31,12 @@ ALIGNING: Final = "align_"
 
 
 def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]:
-    """A party's list after each time that a party raised it, as the server got it; the party itself raised it first."""
+    """A party's list after each step of its way, as the server got it; the party itself listed it first.
+
+    A list that is sealed for a party is left out. The last list has the pseudonyms.
+    """
+    if transcript.config.alignment == "blinders":
+        return _past_blinders(transcript, owner)
     clients = transcript.layout.clients
     lists = []
     for message in transcript.messages:
@@ -37,6 +46,24 @@ def lists_of(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]
                 result = message.result
                 listed = raised_from_bytes(result) if step else listing_from_bytes(result).ids
                 lists.append(split_elements(listed.elements))
+    return lists
+
+
+def _past_blinders(transcript: Transcript, owner: ClientId) -> list[tuple[bytes, ...]]:
+    """The steps of a list past the blinding parties, and the list as the server finishes it; lists have one piece."""
+    origin, finisher = transcript.layout.clients.index(owner), b""
+    lists: list[tuple[bytes, ...]] = []
+    for message in transcript.messages:
+        if message.round_id == 0 and message.phase == phase_name(0):
+            pieces = listing_from_bytes(message.result).pieces
+        elif message.round_id == 0 and is_blinding_phase(message.phase):
+            pieces, given = worked_from_bytes(message.result)
+            finisher = given if given and message.client == owner else finisher
+        else:
+            continue
+        lists += [split_elements(piece.elements) for piece in pieces if piece.origin == origin and piece.elements]
+    if finisher:
+        lists.append(split_elements(multiplied(lists[-1], finisher)))
     return lists
 
 
@@ -72,30 +99,74 @@ def with_shared_secret(
 
 
 def with_own_ids(transcript: Transcript, accomplice: PartyView, victim: ClientId) -> Guesses:
-    """`ecdh`, the server and a party: the party's own ids, in the order in which it listed them, and nothing more.
+    """The server and a party: the party's own ids, in the order in which it listed them, and nothing more.
 
-    A further id would have to be raised by all the others, whose scalars neither has.
+    A further id would have to be raised by parties whose exponents neither has.
     """
     known = dict(zip(final_list(transcript, accomplice.name), accomplice.table.ids, strict=True))
     return _named(final_list(transcript, victim), known)
 
 
-def by_what_passes(view: PartyView, run: RunId, dictionary: Sequence[str]) -> Mapping[str, Guesses]:
-    """A curious party in the ring: tries all ids, under a scalar of its choice, on the lists that it is to raise."""
-    own = RingSecret(run)
-    points = [hash_to_curve(sample, run) for sample in dictionary]
-    raised = split_elements(own.raise_elements(b"".join(points)))
+def with_blinders(
+    transcript: Transcript, blinders: Sequence[PartyView], victim: ClientId, dictionary: Sequence[str]
+) -> Guesses:
+    """`blinders`, the server and some blinding parties: raises all ids to every product of the exponents they know.
+
+    The results are tried on the victim's list at each step of its way, and as the server finishes it.
+    """
+    exponents = [view.setup.exponents[0] for view in blinders]
+    known: dict[bytes, str] = {}
+    for chosen in itertools.chain.from_iterable(
+        itertools.combinations(exponents, count) for count in range(len(exponents) + 1)
+    ):
+        raised = [hash_to_curve(sample, transcript.run) for sample in dictionary]
+        for exponent in chosen:
+            raised = list(split_elements(multiplied(raised, exponent)))
+        known.update(zip(raised, dictionary, strict=True))
+    tried = [_named(elements, known) for elements in lists_of(transcript, victim)]
+    tried += [_named(elements, known) for view in blinders for elements in _opened_by(view, transcript, victim)]
+    return tuple(next((guess for guess in guesses if guess is not None), None) for guesses in zip(*tried, strict=True))
+
+
+def by_what_passes(view: PartyView, transcript: Transcript, dictionary: Sequence[str]) -> Mapping[str, Guesses]:
+    """A curious party: tries all ids, plain and under its exponent, on the lists that it is to raise."""
+    exponent = view.setup.exponents[0] or fresh_exponent()
+    points = [hash_to_curve(sample, transcript.run) for sample in dictionary]
+    raised = split_elements(multiplied(points, exponent))
     known = dict(zip(points, dictionary, strict=True)) | dict(zip(raised, dictionary, strict=True))
-    return {
-        message.phase: _named(split_elements(relayed + own.raise_elements(relayed)), known)
-        for message, relayed in _relayed_to(view.messages)
-    }
+    found = {}
+    for message in view.messages:
+        if relayed := _relayed(view, transcript, message):
+            found[message.phase] = _named((*relayed, *split_elements(multiplied(relayed, exponent))), known)
+    return found
 
 
-def _relayed_to(messages: Iterable[Message]) -> Iterable[tuple[Message, bytes]]:
-    for message in messages:
-        if message.round_id == 0 and message.phase.startswith(ALIGNING) and phase_step(message.phase) > 0:
-            yield message, relay_from_bytes(message.task).elements
+def _relayed(view: PartyView, transcript: Transcript, message: Message) -> tuple[bytes, ...]:
+    """The elements that a task brings to a party, and those that were sealed for it."""
+    if message.round_id == 0 and is_blinding_phase(message.phase):
+        pieces = work_from_bytes(message.task)
+        clients = transcript.layout.clients
+        sealed = [_opened(view, transcript.run, clients[piece.origin], piece) for piece in pieces if piece.sealed]
+        return split_elements(b"".join([*(piece.elements for piece in pieces), *sealed]))
+    if message.round_id == 0 and message.phase.startswith(ALIGNING) and phase_step(message.phase) > 0:
+        return split_elements(relay_from_bytes(message.task).elements)
+    return ()
+
+
+def _opened_by(view: PartyView, transcript: Transcript, victim: ClientId) -> list[tuple[bytes, ...]]:
+    """The lists of the victim that were sealed for a party, and that it opened."""
+    origin = transcript.layout.clients.index(victim)
+    return [
+        split_elements(_opened(view, transcript.run, victim, piece))
+        for message in view.messages
+        if message.round_id == 0 and is_blinding_phase(message.phase)
+        for piece in work_from_bytes(message.task)
+        if piece.origin == origin and piece.sealed
+    ]
+
+
+def _opened(view: PartyView, run: RunId, owner: ClientId, piece: Piece) -> bytes:
+    return opened_piece(piece, owner, pair=view.setup.pairs[owner], run=run)
 
 
 def _named(elements: Iterable[bytes], known: Mapping[bytes, str]) -> Guesses:

@@ -9,7 +9,7 @@ from fenchel_client.party import Party
 from fenchel_common import defaults
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.privacy import CipherWord, Privacy
-from fenchel_common.runconfig import RunConfig
+from fenchel_common.runconfig import AlignmentWord, RunConfig
 from fenchel_deploy.attacks.tables import Table
 from fenchel_deploy.attacks.views import Array, PartyView, Transcript
 from fenchel_deploy.inprocess.parties import ATTEMPT, asked
@@ -28,7 +28,7 @@ class Scenario:
     local: Local = "paper"
     loss: Literal["hinge", "logistic"] = "hinge"
     h: int | None = None
-    alignment: Literal["ecdh", "hmac"] = "ecdh"
+    alignment: AlignmentWord = "blinders"
     rounds: int = 14
     every: int | None = None
     """Rounds between two certificates or measurements; as is usual for the algorithm if not given."""

@@ -14,7 +14,7 @@ from fenchel_deploy.attacks.scoring import match_rate
 ROGUE: Final = "server that leaves the protocol"
 SAFE_AT_ANY_LEVEL: Final[Claims] = {EVERY_LEVEL: "safe"}
 
-SET_UP_ONLY: Final = Scenario(Privacy.SEALED, h=1, rounds=0)
+SET_UP_ONLY: Final = Scenario(Privacy.SEALED, h=1, alignment="ring", rounds=0)
 
 
 def _play_slipped_list(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -22,7 +22,7 @@ def _play_slipped_list(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Ver
     victim = ring.clients[-1]
     found = dictionary_slipped_in(ring, victim, DICTIONARY)
     note = f"{len(found)} ids of a party, {len(DICTIONARY)} in the dictionary"
-    yield Verdict.of_rate(match_rate(found, ring.ids[victim]), level=EVERY_LEVEL, setting="ecdh", note=note)
+    yield Verdict.of_rate(match_rate(found, ring.ids[victim]), level=EVERY_LEVEL, setting="ring", note=note)
 
 
 def _play_other_lists(bench: Bench, _levels: Sequence[Privacy]) -> Iterator[Verdict]:
@@ -37,9 +37,9 @@ RING_ATTACKS: Final = (
         "dictionary-slipped-in",
         "sends a list of all ids round the ring",
         ROGUE,
-        {"ecdh": SAFE_AT_ANY_LEVEL},
+        {"ring": SAFE_AT_ANY_LEVEL},
         _play_slipped_list,
-        unchecked=("ecdh",),
+        unchecked=("ring",),
     ),
     Attack(
         "ring-lists",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fenchel_client.alignment import arrange
-from fenchel_client.alignment.ecdh import hash_to_curve
+from fenchel_common.crypto.curve import hash_to_curve
 from fenchel_common.errors import FenchelError
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.wire.alignment import (

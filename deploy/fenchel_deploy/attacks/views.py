@@ -22,7 +22,7 @@ from fenchel_common.crypto.words import word_type
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.runconfig import RunConfig
-from fenchel_common.setup import PartyRun, RunSecrets
+from fenchel_common.setup import PartyRun, PartySetUp, RunSecrets
 from fenchel_common.wire.records import round_result_from_bytes, round_task_from_bytes
 from fenchel_common.wire.vectors import format_from_proto
 
@@ -80,7 +80,7 @@ class PartyView:
     """All that one party has: its data, its layout, the run's secrets, and its own tasks and results.
 
     Columns of `table` have the pseudonyms that the server knows, those of `own_table` their own names. `kept` is the
-    party's record of the run.
+    party's record of the run, `setup` that of the set-up before its layout.
     """
 
     name: ClientId
@@ -89,6 +89,7 @@ class PartyView:
     own_table: PartyTable = field(repr=False)
     layout: ClientLayout = field(repr=False)
     kept: PartyRun = field(repr=False)
+    setup: PartySetUp = field(repr=False)
     secrets: RunSecrets = field(repr=False)
     messages: tuple[Message, ...] = field(repr=False)
 

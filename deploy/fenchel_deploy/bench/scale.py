@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from fenchel_common.crypto.words import word_type
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError, InvalidInput
-from fenchel_common.runconfig import RunConfig
+from fenchel_common.runconfig import AlignmentWord, RunConfig
 from fenchel_deploy.bench.ciphers import CIPHERS, PLAIN
 from fenchel_deploy.bench.processes import (
     check_measurable,
@@ -103,7 +103,7 @@ class ScaleBench:
     gap: float = defaults.REPEATED_GAP
     key_bits: int = defaults.DEMO_KEY_BITS
     seed: int = defaults.SEED
-    alignment: Literal["ecdh", "hmac"] = defaults.ALIGNMENT
+    alignment: AlignmentWord = defaults.ALIGNMENT
 
     def check(self) -> None:
         """Raises `InvalidInput` for a size that no run can have."""

@@ -2,13 +2,14 @@
 
 import signal
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.table import Table
 
 from fenchel_common import defaults
 from fenchel_common.errors import InvalidInput
+from fenchel_common.runconfig import AlignmentWord
 from fenchel_deploy.bench.scale import SCALED_CIPHERS, ScaleBench
 from fenchel_deploy.cli.choices import parse_choice, words
 from fenchel_deploy.cli.console import PlainConsole, terminal
@@ -26,7 +27,9 @@ def bench_scale(
     gap: Annotated[
         float, typer.Option(min=1e-12, help="The gap at which a run ends. Default: none does before its rounds.")
     ] = defaults.REPEATED_GAP,
-    alignment: Annotated[str, typer.Option(help="ecdh or hmac; hmac makes the set-up short.")] = defaults.ALIGNMENT,
+    alignment: Annotated[
+        str, typer.Option(help=f"{', '.join(get_args(AlignmentWord))}; hmac makes the set-up short.")
+    ] = defaults.ALIGNMENT,
     key_bits: KeyBitsOption = defaults.DEMO_KEY_BITS,
     seed: SeedOption = defaults.SEED,
     output: FormatOption = Format.TABLE,
@@ -43,7 +46,7 @@ def bench_scale(
         rounds=rounds,
         gap=gap,
         key_bits=key_bits,
-        alignment=parse_choice("--alignment", alignment, "ecdh", "hmac"),
+        alignment=parse_choice("--alignment", alignment, *get_args(AlignmentWord)),
         seed=seed,
     )
     bench.check()

@@ -31,7 +31,8 @@ class ProblemPlan(Section):
     stands_in
         The data set that is used where no folder has `dataset`.
     split
-        How a table is cut into shards: `quadrants` of an image, or the `nonzeros` of each sample.
+        How a table is cut into shards: `quadrants` of an image, the `nonzeros` of each sample, or whole rows as
+        `rowproblems` says.
     bias
         The value of a further column in all rows; 0 for none.
     validation
@@ -40,17 +41,23 @@ class ProblemPlan(Section):
         At most so many samples are used, drawn at random.
     positive
         Of ten digits the one that stands against the others.
+    classes
+        More than two: the labels are classes from 0.
+    centred
+        Whether columns are centred and rows get a mean squared length of 1.
     """
 
     dataset: str
     stands_in: str
     loss: str
-    lambda_: float = Field(alias="lambda", gt=0.0)
-    split: Literal["quadrants", "nonzeros"]
+    lambda_: float = Field(alias="lambda", ge=0.0)
+    split: Literal["quadrants", "nonzeros", "even", "stratified", "dirichlet", "made"]
     bias: float = 0.0
     validation: float = Field(ge=0.0, lt=1.0)
     rows: PositiveInt | None = None
     positive: Annotated[int, Field(ge=0, le=9)] = 3
+    classes: PositiveInt = 2
+    centred: bool = False
 
 
 class SettingPlan(Section):
@@ -123,7 +130,7 @@ class Experiment(Section):
     title: str
     paper: str
     shows: Annotated[tuple[str, ...], Field(strict=False)]
-    kind: Literal["costs", "curves", "certified", "optima", "selection"]
+    kind: Literal["costs", "curves", "certified", "optima", "selection", "rows"]
     about: str
     problem: ProblemPlan
     settings: Annotated[tuple[SettingPlan, ...], Field(strict=False)] = ()

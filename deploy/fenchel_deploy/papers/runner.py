@@ -15,6 +15,7 @@ from fenchel_deploy.papers.definitions import Experiment, load_experiment
 from fenchel_deploy.papers.journal import Journal
 from fenchel_deploy.papers.optima import Optima
 from fenchel_deploy.papers.page import page
+from fenchel_deploy.papers.rows import RowRuns
 from fenchel_deploy.papers.selection import Selection
 from fenchel_deploy.papers.work import Kind, Tell, Work
 
@@ -24,6 +25,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "certified": Certified(),
     "optima": Optima(),
     "selection": Selection(),
+    "rows": RowRuns(),
 }
 PAGE: Final = "page.md"
 

@@ -4,13 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from fenchel_deploy.papers.definitions import Experiment
 from fenchel_deploy.papers.journal import ReadRow, Row
 from fenchel_deploy.papers.problems import Problem, load_problem
+from fenchel_deploy.papers.rowproblems import load_rows
 
 Tell = Callable[[str], None]
+
+OF_PARTS: Final = ("quadrants", "nonzeros")
+"""The splits whose parties have parts of rows."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Work:
 
     @cached_property
     def problem(self) -> Problem:
-        return load_problem(self.experiment.problem, self.data)
+        plan = self.experiment.problem
+        return load_problem(plan, self.data) if plan.split in OF_PARTS else load_rows(plan, self.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,8 @@ class Mailbox:
             known = self._incarnations.get(client)
             self._incarnations[client] = incarnation
             task = self._tasks.get(client)
-            if task and not task.settled and known not in (None, incarnation):
+            if task and not task.settled and known not in (None, incarnation) and self._key and self._key.round > 0:
+                # In the set-up the party itself knows whether its new process can go on.
                 task.absence = "restarted"
             awaited = in_hand is not None and self._owes(client, in_hand)
             outbox.put(Welcome(in_hand_awaited=awaited))

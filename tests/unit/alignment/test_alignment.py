@@ -9,7 +9,6 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import AlignmentIncomplete, InvalidInput, Refusal, ResultRejected
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.alignment import (
-    ELEMENT_BYTES,
     AlignmentMethod,
     listing_from_bytes,
     raised_from_bytes,
@@ -18,6 +17,7 @@ from fenchel_common.wire.alignment import (
     split_elements,
     start_to_bytes,
 )
+from fenchel_common.wire.pieces import ELEMENT_BYTES
 from fenchel_server.alignment import AlignmentServer
 from fenchel_server.contract import PhaseRequest
 from support.alignment import RING_KEY, RUN, TAG_SECRET, Aligned, align, make_client, make_shard
@@ -84,16 +84,16 @@ def test_lists_can_be_compared_only_when_finished(aligned: Aligned) -> None:
 @pytest.mark.parametrize("method", list(AlignmentMethod))
 def test_no_id_is_in_any_message(method: AlignmentMethod) -> None:
     transcript = align(four_shards(), method=method).transcript
-    assert len(transcript) == (16 if method is AlignmentMethod.ECDH else 4)
+    messages = {AlignmentMethod.RING: 4 * 4, AlignmentMethod.HMAC: 4, AlignmentMethod.BLINDERS: 4 + 3 + 3 + 1 + 1}
+    assert len(transcript) == messages[method]
     for _, _, task, result in transcript:
         for sample_id in [*IDS, "patient"]:
             assert sample_id.encode() not in task + result
 
 
-def test_hmac_and_ecdh_give_the_same_layouts() -> None:
-    one = align(four_shards(), method=AlignmentMethod.ECDH)
-    other = align(four_shards(), method=AlignmentMethod.HMAC)
-    assert one.unsalted() == other.unsalted()
+def test_all_methods_give_the_same_layouts() -> None:
+    one, *others = (align(four_shards(), method=method).unsalted() for method in AlignmentMethod)
+    assert all(other == one for other in others)
 
 
 def test_two_runs_of_one_seed_have_the_same_layouts_though_not_the_same_pseudonyms(aligned: Aligned) -> None:
@@ -119,7 +119,7 @@ def test_a_party_lists_its_rows_in_an_order_that_its_ids_alone_do_not_give() -> 
 
 def test_the_same_task_gets_the_same_answer() -> None:
     client = make_client(make_shard(IDS, ["age"]))
-    body = start_to_bytes(AlignmentMethod.ECDH)
+    body = start_to_bytes(AlignmentMethod.RING)
     assert client.answer("align_0", body) == client.answer("align_0", body)
 
 
@@ -130,15 +130,15 @@ def test_duplicate_ids_are_refused_by_their_rows_and_named_to_nobody() -> None:
 
 
 def test_a_party_refuses_another_method_than_it_agreed_to() -> None:
-    with pytest.raises(InvalidInput, match="asks for hmac, this party agreed to ecdh"):
+    with pytest.raises(InvalidInput, match="asks for hmac, this party agreed to ring"):
         make_client(make_shard(IDS, ["age"])).answer("align_0", start_to_bytes(AlignmentMethod.HMAC))
-    with pytest.raises(InvalidInput, match="only with the method ecdh"):
+    with pytest.raises(InvalidInput, match="only in the ring"):
         make_client(make_shard(IDS, ["age"]), method=AlignmentMethod.HMAC).answer("align_1", b"")
 
 
 def test_the_shared_secret_goes_with_hmac_alone() -> None:
     table, ring = arrange(make_shard(IDS, ["age"])), Ring(NAMES, NAMES[0], key=RING_KEY, run=RUN)
-    for method, secret in ((AlignmentMethod.HMAC, None), (AlignmentMethod.ECDH, bytes(32))):
+    for method, secret in ((AlignmentMethod.HMAC, None), (AlignmentMethod.RING, bytes(32))):
         with pytest.raises(InvalidInput, match="shared_secret"):
             AlignmentClient(table, run=RUN, method=method, tag_secret=TAG_SECRET, ring=ring, shared_secret=secret)
 
@@ -149,7 +149,7 @@ def opened() -> tuple[AlignmentServer, dict[ClientId, AlignmentClient], PhaseReq
         name: make_client(make_shard(IDS, [feature]), roster=NAMES[:2], own=name)
         for name, feature in zip(NAMES[:2], ("age", "bmi"), strict=True)
     }
-    server = AlignmentServer(list(clients), method=AlignmentMethod.ECDH, slots=4, feature_slots=4, seed=1)
+    server = AlignmentServer(list(clients), method=AlignmentMethod.RING, slots=4, feature_slots=4, seed=1)
     request = server.begin()
     following = server.advance("align_0", {c: clients[c].answer("align_0", b) for c, b in request.tasks.items()})
     assert isinstance(following, PhaseRequest)
@@ -193,4 +193,4 @@ def test_a_result_with_a_repeated_element_is_rejected() -> None:
 def test_a_server_needs_distinct_parties() -> None:
     for clients in ([], [NAMES[0], NAMES[0]]):
         with pytest.raises(InvalidInput, match="clients"):
-            AlignmentServer(clients, method=AlignmentMethod.ECDH, slots=4, feature_slots=4, seed=1)
+            AlignmentServer(clients, method=AlignmentMethod.RING, slots=4, feature_slots=4, seed=1)

@@ -3,8 +3,9 @@ import hashlib
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from fenchel_client.alignment import ecdh
-from fenchel_client.alignment.ecdh import FIELD_PRIME, SMALL_ORDER_U, RingSecret, hash_to_curve, is_on_curve
+from fenchel_client.alignment.ecdh import RingSecret
+from fenchel_common.crypto import curve
+from fenchel_common.crypto.curve import FIELD_PRIME, SMALL_ORDER_U, hash_to_curve, is_on_curve
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import RunId
 from fenchel_common.wire.alignment import split_elements
@@ -60,7 +61,7 @@ def test_a_hash_on_the_twist_is_hashed_again() -> None:
 
 def test_a_small_order_hash_is_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sample_id = next(s for s in map(str, range(100)) if is_on_curve(_first_hash(s)))
-    monkeypatch.setattr(ecdh, "SMALL_ORDER_U", SMALL_ORDER_U | {_first_hash(sample_id)})
+    monkeypatch.setattr(curve, "SMALL_ORDER_U", SMALL_ORDER_U | {_first_hash(sample_id)})
     assert _u(hash_to_curve(sample_id, RUN)) != _first_hash(sample_id)
 
 

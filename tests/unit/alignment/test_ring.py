@@ -78,7 +78,7 @@ def test_a_list_that_is_not_as_it_was_tagged_is_refused_and_the_right_one_is_sti
 def test_a_party_that_began_another_set_up_refuses_the_lists_of_this_one() -> None:
     """Each set-up has a tag secret of its own."""
     shard = make_shard(["patient-1", "patient-2"], ["age"])
-    listed = make_client(shard, roster=ROSTER, own=ROSTER[0]).answer("align_0", start_to_bytes(AlignmentMethod.ECDH))
+    listed = make_client(shard, roster=ROSTER, own=ROSTER[0]).answer("align_0", start_to_bytes(AlignmentMethod.RING))
     other = ring_of("bert", key=ring_key(bytes(32), RUN))
     refused(other, 1, listing_from_bytes(listed).ids)
 

@@ -33,7 +33,7 @@ def sealed(offered: Vocabulary = PAIN, party: ClientId = CLINIC) -> bytes:
 
 
 def agreed(given: dict[ClientId, bytes], *, secret: bytes = SECRET, run: RunId = RUN) -> Vocabulary:
-    body = start_to_bytes(AlignmentMethod.ECDH, given)
+    body = start_to_bytes(AlignmentMethod.RING, given)
     return vocabulary_from_bytes(agreed_vocabulary(body, tag_secret=secret, run=run, clients=(CLINIC, LAB)))
 
 

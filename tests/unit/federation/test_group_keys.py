@@ -15,13 +15,8 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.errors import FenchelError, Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.setup import GROUP_KEYS, LAYOUT, GroupKey, MaskSecrets, PartyRun, RunSecrets
-from fenchel_common.wire.alignment import (
-    client_layout_from_bytes,
-    client_layout_to_bytes,
-    group_keys_from_bytes,
-    group_keys_to_bytes,
-    sealed_keys_from_bytes,
-)
+from fenchel_common.wire.alignment import client_layout_from_bytes, client_layout_to_bytes
+from fenchel_common.wire.groupkeys import group_keys_from_bytes, group_keys_to_bytes, sealed_keys_from_bytes
 from fenchel_common.wire.limits import FRAME_BYTES, group_keys_limit
 from fenchel_common.wire.setup import party_run_from_bytes, secrets_from_bytes
 from support.ceremony import RUN, Federation, Tamper, config, only

@@ -41,7 +41,7 @@ def federation(tmp_path: Path) -> Federation:
     return Federation(tmp_path)
 
 
-@pytest.mark.parametrize("alignment", ["ecdh", "hmac"])
+@pytest.mark.parametrize("alignment", ["blinders", "ring", "hmac"])
 @pytest.mark.parametrize("kind", ["standard", "subgroup"])
 def test_a_set_up_ends_with_one_key_that_every_party_holds(tmp_path: Path, alignment: str, kind: str) -> None:
     federation = Federation(tmp_path)

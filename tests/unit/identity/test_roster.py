@@ -54,6 +54,19 @@ def test_the_canonical_form_is_fixed() -> None:
     assert ROSTER.fingerprint() == "b4e3c912db0b563ebb5497f37cd7b009ca1f9473fbb85c0aa38ed9c6020195c9"
 
 
+def test_the_marked_parties_or_else_the_first_three_are_blinding_parties() -> None:
+    names = ("a", "b", "c", "d")
+    parties = tuple(replace(NORTH, name=ClientId(name), key_holder=name == "a") for name in names)
+    assert replace(ROSTER, parties=parties).blinders == ("a", "b", "c")
+    marked = tuple(replace(party, blinder=party.name in ("b", "d")) for party in parties)
+    roster = replace(ROSTER, parties=marked)
+    assert roster.blinders == ("b", "d")
+    assert Roster.from_bytes(roster.to_bytes()) == roster
+    alone = tuple(replace(party, blinder=party.name == "b") for party in parties)
+    with pytest.raises(InvalidInput, match="one blinding party alone"):
+        replace(ROSTER, parties=alone)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -63,8 +76,17 @@ def test_the_canonical_form_is_fixed() -> None:
         {"server_key_fingerprint": "06" * 32},
         {"parties": (replace(NORTH, key_fingerprint="0b" * 32), SOUTH)},
         {"parties": (NORTH, replace(SOUTH, key_fingerprint="0b" * 32))},
+        {"parties": (replace(NORTH, blinder=True), replace(SOUTH, blinder=True))},
     ],
-    ids=["authority", "version", "expiry", "the server's key", "a party's key", "a key that was approved"],
+    ids=[
+        "authority",
+        "version",
+        "expiry",
+        "the server's key",
+        "a party's key",
+        "a key that was approved",
+        "blinding parties",
+    ],
 )
 def test_the_fingerprint_binds(change: dict[str, Any]) -> None:
     assert replace(ROSTER, **change).fingerprint() != ROSTER.fingerprint()

@@ -64,6 +64,7 @@ NEVER_SENT = {
     "CorrectiveClassSnapshot",
     "CorrectiveReached",
     "PartyRun",
+    "PartySetup",
     "Company",
     # Inside sealed bytes.
     "WrappedKey",

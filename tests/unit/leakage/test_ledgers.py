@@ -88,7 +88,7 @@ def test_server_and_parties_count_the_same_and_can_read_every_message(family: st
     assert server == together
     fields = {sight.field for party in server.parties for way in Direction for sight in server.tally(party, way)}
     assert UNREADABLE not in fields
-    assert {"AlignmentListing.elements", "ClientLayout.rows"} <= fields
+    assert {"AlignmentPiece.elements", "ClientLayout.rows"} <= fields
 
 
 @pytest.mark.parametrize("cipher", ["paillier", "masks"])

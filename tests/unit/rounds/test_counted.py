@@ -29,7 +29,7 @@ def gather(phase: str) -> Gathered:
         {NORTH: lambda _: listing(3), SOUTH: lambda _: listing(5)},
         absent=lambda _, client: "asleep" if client == SOUTH else None,
     )
-    task = start_to_bytes(AlignmentMethod.ECDH)
+    task = start_to_bytes(AlignmentMethod.RING)
     return CountedTransport(transport, FEDAVG).gather(
         PhaseId(RunId("run-1"), RoundId(0), phase), {NORTH: task, SOUTH: task}, deadline_s=1.0
     )

@@ -8,15 +8,14 @@ import numpy as np
 from fenchel.v1 import alignment_pb2
 from fenchel_common.ids import ClientId
 from fenchel_common.setup import GroupKey
-from fenchel_common.wire.alignment import (
+from fenchel_common.wire.alignment import client_layout_from_bytes, client_layout_to_bytes
+from fenchel_common.wire.chunks import MAX_BODY_BYTES
+from fenchel_common.wire.groupkeys import (
     MAX_SEALED_KEY_BYTES,
-    client_layout_from_bytes,
-    client_layout_to_bytes,
     group_keys_from_bytes,
     group_keys_to_bytes,
     sealed_keys_from_bytes,
 )
-from fenchel_common.wire.chunks import MAX_BODY_BYTES
 from fenchel_common.wire.limits import group_keys_limit, layout_task_limit
 from fenchel_common.wire.parsing import MAX_ELEMENTS, MAX_LAYOUT_ELEMENTS, count_elements
 from support.layouts import client_layout

@@ -19,6 +19,7 @@ from fenchel_client.algorithms.averaging.work import Contribution, Job, State, U
 from fenchel_common.algorithms.averaging.compression import (
     largest_coordinates,
     on_coordinates,
+    random_coordinates,
     scaled_to_coordinates,
 )
 from fenchel_common.algorithms.averaging.fedsgm import (
@@ -84,6 +85,9 @@ class FedsgmClient(AveragingClient[FedsgmSettings]):
             slots = np.zeros_like(change)
             slots[: lanes.slots(len(change))] = lanes.packed(lanes.quantised(change, job.rng))
             return Contribution({UPDATE: slots})
+        if settings.coordinates == "own":
+            own = random_coordinates(len(change), settings.k, job.rng)
+            return Contribution({UPDATE: scaled_to_coordinates(change, own)})
         assert job.coordinates is not None, "Rand-K and Top-K come with coordinates"
         if settings.compression == "rand_k":
             return Contribution({UPDATE: scaled_to_coordinates(change, job.coordinates)})

@@ -5,7 +5,8 @@ all clients must leave out the same coordinates, or put several coordinates into
 
 Rand-K      C(x) = d/K·x on K common coordinates that a common seed picks, 0 elsewhere: E[C(x)] = x, with the factor
             q = d/K − 1 of Assumption 2 of the FedSGM paper. Common coordinates keep the variance of one client's
-            compression in the mean of all, where independent ones would divide it by their number.
+            compression in the mean of all, where independent ones divide it by their number: Lemma 3 has q/(2n) for
+            those and holds with q/2 for common ones. Each client may draw its own, but then all slots travel.
 Top-K       x on K common coordinates, those that the clients ask for most; the values left out are added to the
             next update (error feedback). The server sees which coordinates a client asks for.
 Quantised   x_c/h is rounded to one of its two neighbours at random, with the mean x_c/h; h is public and the same for

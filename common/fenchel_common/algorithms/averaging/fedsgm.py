@@ -77,6 +77,11 @@ class FedsgmSettings(AveragingSettings):
     step: PositiveFloat = Field(default=5.0, description="η: the size of a step.")
     compression: Compression = Field(default="none", description="Of the uplink: none, rand_k, top_k or quantised.")
     k: int = Field(default=16, ge=1, le=4096, description="rand_k, top_k: the number of coordinates that are sent.")
+    coordinates: Literal["shared", "own"] = Field(
+        default="shared",
+        description="rand_k: all parties send the same coordinates, or each draws its own. With its own a party's "
+        "compression errors average out, but every coordinate travels: as many ciphertexts as without compression.",
+    )
     levels: int = Field(default=15, ge=1, le=32767, description="quantised: levels between 0 and a party's gradient.")
     error_memory: Literal["server", "client"] = Field(
         default="server",
@@ -86,6 +91,8 @@ class FedsgmSettings(AveragingSettings):
 
     @model_validator(mode="after")
     def _sharp_enough(self) -> Self:
+        if self.coordinates == "own" and self.compression != "rand_k":
+            raise ValueError("coordinates: own is for compression = 'rand_k'; leave it out")
         if self.sharpness is not None and self.sharpness * self.tolerance < 2.0:
             raise ValueError(f"sharpness: Theorem 2 needs at least 2/ε, which is {2.0 / self.tolerance:g}")
         return self
@@ -93,6 +100,11 @@ class FedsgmSettings(AveragingSettings):
     @property
     def beta(self) -> float:
         return 2.0 / self.tolerance if self.sharpness is None else self.sharpness
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether the sums cover all coordinates, one slot each."""
+        return self.compression == "none" or self.coordinates == "own"
 
     @property
     def vectors(self) -> Vectors:
@@ -124,7 +136,7 @@ class FedsgmSettings(AveragingSettings):
             check_number(plan.told, LIMIT, least=lanes.limit, most=lanes.limit)
             check_number(plan.told, LANE_BITS, least=lanes.bits, most=lanes.bits)
         given = plan.coordinates
-        if self.compression == "none":
+        if self.covers_all:
             fitting = given is None
         elif given is None or self.compression == "top_k":
             fitting = given is not None and len(given) == self.k

@@ -38,7 +38,7 @@ HEADER: Final = f"""\
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class CsvOptions(_Section):

@@ -113,7 +113,7 @@ class FedsgmServer(AveragingServer[FedsgmSettings]):
 
     def _coordinates(self, round_id: RoundId) -> Positions | None:
         settings = self.settings
-        if settings.compression == "none":
+        if settings.covers_all:
             return None
         if settings.compression == "top_k" and settings.votes[0] in self.memory:
             return np.array([self.memory[name] for name in settings.votes], dtype=np.int64)
