@@ -1,6 +1,7 @@
 """The names of all parties' features, as a party knows them: they must fit its layout, and close ones are told."""
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from fenchel_client.alignment.sealednames import CATEGORY, marks, opened_names
@@ -9,11 +10,14 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.categories import missing_name, other_name
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RunId
+from fenchel_common.privatelog import PRIVATE
 from fenchel_common.wire.names import NameList, feature_names_from_bytes, names_read_to_bytes
 
 SHOWN: Final = 10
 NAMES_READ: Final = names_read_to_bytes()
 """The answer of a party that has opened the lists."""
+
+log = logging.getLogger(__name__)
 
 
 class FeatureNames:
@@ -110,6 +114,12 @@ class FeatureNames:
         if len(close) > SHOWN:
             notes.append(f"{len(close) - SHOWN} more names of features are close to names of other parties")
         return notes
+
+
+def tell_hints(run: RunId, hints: Iterable[str]) -> None:
+    """Puts sentences with names of features into this party's own log."""
+    for hint in hints:
+        log.warning("run %s: %s", run, hint, extra=PRIVATE)
 
 
 def _given(columns: Collection[str]) -> list[str]:

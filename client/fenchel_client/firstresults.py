@@ -24,6 +24,7 @@ from fenchel_common.intercept import INTERCEPT
 from fenchel_common.labelrules import LabelRules
 from fenchel_common.labelscaling import LabelScaling
 from fenchel_common.moments import Moments
+from fenchel_common.privatelog import PRIVATE
 from fenchel_common.ranges import RANKS, RangeSearch
 from fenchel_common.setup import LayoutResult, PartyRun
 from fenchel_common.wire.labels import moment_sums_from_bytes
@@ -71,12 +72,16 @@ def _marked(table: PartyTable, names: Collection[str]) -> NDArray[np.bool_]:
 
 
 def _tell_constant(moments: Moments, active: ActiveRun) -> None:
-    """Says in the party's log which of its features say nothing, where the run makes zeros of them."""
+    """Says in the party's log which of its features say nothing, where the run makes zeros of them.
+
+    A feature for other values of a category is no news where no used sample has one.
+    """
     config = active.kept.config.features
     if config is None or config.scale not in ("standard", *RANKS):
         return
     pairs = zip(sorted(active.table.features), moments.deviations().tolist(), strict=True)
-    constant = [name for name, deviation in pairs if deviation == 0.0 and name != INTERCEPT]
+    made = {INTERCEPT, *run_vocabulary(active.table, active.kept.vocabulary).names_of_others()}
+    constant = [name for name, deviation in pairs if deviation == 0.0 and name not in made]
     if constant:
         more = f" and {len(constant) - SHOWN} more" if len(constant) > SHOWN else ""
         log.warning(
@@ -84,6 +89,7 @@ def _tell_constant(moments: Moments, active: ActiveRun) -> None:
             active.run,
             ", ".join(map(repr, constant[:SHOWN])),
             more,
+            extra=PRIVATE,
         )
 
 
@@ -167,6 +173,7 @@ class FirstResults:
                 active.run,
                 ", ".join(map(repr, few)),
                 fewest,
+                extra=PRIVATE,
             )
         self.ranges = FeatureRanges(
             active.layout, active.table, search, cipher=active.cipher, key=active.key, seal=active.participant.seal

@@ -36,6 +36,7 @@ from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import CryptoError, InvalidInput, Refusal
 from fenchel_common.ids import ClientId, RunId
+from fenchel_common.privatelog import PRIVATE
 from fenchel_common.wire.labels import label_sums_from_bytes
 
 MARK_BYTES: Final = 5
@@ -168,9 +169,9 @@ class LabelComparison:
             opened = self._codec.from_blocks(sums, origins)
         except CryptoError as error:
             # The server gets the same answer as for labels that differ, and so no second bit.
-            log.error(UNREADABLE, self._run, error)
+            log.error(UNREADABLE, self._run, error, extra=PRIVATE)
             return True
         different = int(np.count_nonzero(opened != self._holders * self._marks))
         if different:
-            log.error(DIFFERENT, self._run, different, len(self._marks))
+            log.error(DIFFERENT, self._run, different, len(self._marks), extra=PRIVATE)
         return different > 0

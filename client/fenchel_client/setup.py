@@ -4,7 +4,6 @@ The party trusts its own kit and its own data. It verifies relayed introductions
 authority and roster, and relayed lists by their tags.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +32,7 @@ from fenchel_client.crypto.introductions import (
     verified_introductions,
 )
 from fenchel_client.crypto.keywrap import unwrap, wrap
-from fenchel_client.featurenames import NAMES_READ, FeatureNames
+from fenchel_client.featurenames import NAMES_READ, FeatureNames, tell_hints
 from fenchel_client.groupphase import group_keys_made
 from fenchel_client.labels import LabelComparison
 from fenchel_client.runsecrets import fresh_secrets, public_key_of
@@ -70,8 +69,6 @@ from fenchel_common.wire.setup import (
 
 FIRST_ALIGNMENT: Final = phase_name(0)
 NOT_INTRODUCED = "the relayed introductions are not those of this roster, run and configuration"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -158,8 +155,7 @@ class SetupClient:
         if config.features is not None:
             secret, clients = self._secrets(VOCABULARY).tag_secret, self.kit.roster.names
             self.vocabulary = agreed_vocabulary(body, tag_secret=secret, run=self.run, clients=clients)
-            for hint in vocabulary_hints(self.own_table, self.vocabulary):
-                log.warning("run %s: %s", self.run, hint)
+            tell_hints(self.run, vocabulary_hints(self.own_table, self.vocabulary))
         self.table = run_table(self.own_table, config, self.vocabulary)
 
     def _secrets(self, phase: str) -> RunSecrets:
@@ -177,8 +173,7 @@ class SetupClient:
             tag_secret=self._secrets(NAMES).tag_secret,
             run=self.run,
         )
-        for hint in self.names.hints():
-            log.warning("run %s: %s", self.run, hint)
+        tell_hints(self.run, self.names.hints())
         self.names_task = body
         if self._alignment is not None:
             self._alignment.close()

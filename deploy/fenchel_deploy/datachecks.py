@@ -38,10 +38,11 @@ def data_checks(path: Path, kit: Kit | None, run: Path | None) -> Iterator[Check
     facts |= {f"caution {number}": caution for number, caution in enumerate(loaded.cautions, 1)}
     if kit is not None and kit.role is Role.PARTY and kit.roster.party(kit.name).labels != (shard.y is not None):
         cure = (
-            f"give the right file, correct [label] in shard.toml, or let the operator correct `labels` of {kit.name!r} "
-            "in federation.toml"
+            "give the right file, name the column of labels under [label] in shard.toml or take that section out, or "
+            f"let the operator correct `labels` of {kit.name!r} in federation.toml"
         )
-        yield Check("data", Status.FAIL, f"{finding}, but the roster says the opposite", cure, facts)
+        said = "has none" if shard.y is not None else "has labels"
+        yield Check("data", Status.FAIL, f"{finding}, but the roster says that {kit.name!r} {said}", cure, facts)
         return
     yield Check("data", Status.WARN if loaded.cautions else Status.OK, finding, facts=facts)
     if run is None:

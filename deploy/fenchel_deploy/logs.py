@@ -26,8 +26,6 @@ MAX_CHARACTERS: Final = 1000
 MAX_FRAMES: Final = 5
 WRITE_EVERY_S: Final = 1.0
 """The file is written at most this often, so that whoever causes many warnings does not cause as many writes."""
-PRIVATE: Final = {"private": True}
-"""Given as `extra` of a log entry about the party's own table: the entry stays out of the file of last errors."""
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import LoadedShard, WatchedTable
 from fenchel_common.errors import DataUnfit, InvalidInput
 from fenchel_common.identity import Kit
-from fenchel_deploy.logs import PRIVATE
+from fenchel_common.privatelog import PRIVATE
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.ids import ClientId, RunId
 from fenchel_common.runconfig import RunConfig
 from fenchel_server.announcements import begins_event, ended_event, parties_event, ready_event, round_event
-from fenchel_server.attendance import Attendance, WaitingNotice
+from fenchel_server.attendance import Attendance, Waits
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.queue import check_roster, enqueue
 from fenchel_server.release import Release
 from fenchel_server.results import write_model, write_result
 from fenchel_server.rounds.counted import CountedTransport
-from fenchel_server.rounds.driver import Driver, StillWaiting, Watcher
+from fenchel_server.rounds.driver import Driver, Watcher
 from fenchel_server.rounds.events import AwaitClients, Broke, ClientsPresent, Gather, RoundReady, SetupReady
 from fenchel_server.rounds.measured import MeasuredTransport
 from fenchel_server.rounds.outcome import certificate_of
@@ -108,9 +108,10 @@ def serve(
                 if record.status in ENDED:
                     tell(ended_event(record))
             attendance = Attendance(transport, lambda: frozenset(kit_in_use.look().roster.names))
-            with attendance.on_record(store, lambda parties: announce(parties_event(parties))):
+            waits = Waits(transport, attendance, announce)
+            with attendance.on_record(store, lambda parties: announce(parties_event(parties)), waits.tell_phase):
                 models = results or state
-                worked = _work(store, kit_in_use, transport, attendance, tell, stay=stay, models=models, around=around)
+                worked = _work(store, kit_in_use, transport, waits, tell, stay=stay, models=models, around=around)
             _dismiss_all(kit_in_use, transport, tell, unfit=worked.unfit, farewell_s=farewell_s)
         finally:
             transport.stop(grace_s=STOP_GRACE_S)
@@ -121,7 +122,7 @@ def _work(
     store: Store,
     kit: LiveKit,
     transport: Listener,
-    attendance: Attendance,
+    waits: Waits,
     announce: Announce,
     *,
     stay: bool,
@@ -134,11 +135,10 @@ def _work(
         pending = store.pending()
         if pending:
             record = pending[0]
-            still_waiting = _waiting_teller(record.run, transport, attendance, announce)
-            watch = _watcher(store, record, transport, announce, worked)
+            watch = _watcher(store, record, transport, waits, announce, worked)
             worked.unfit = {}
             announce(begins_event(record, store.last_round(record.run)))
-            ended = _drive(store, kit, transport, record, watch, still_waiting, models=models, around=around)
+            ended = _drive(store, kit, transport, record, watch, waits, models=models, around=around)
             worked.statuses.add(ended)
             announce(ended_event(store.run(record.run)))
         elif stay:
@@ -163,7 +163,7 @@ def _drive(
     transport: Listener,
     record: RunRecord,
     watch: Watcher,
-    still_waiting: StillWaiting,
+    waits: Waits,
     *,
     models: Path,
     around: Around,
@@ -177,6 +177,11 @@ def _drive(
         store.close_run(record.run, RunStatus.FAILED, reason=str(error))
         return RunStatus.FAILED
     parts = FederationRun(config, kit.look().roster, certificate=lambda: certificate_of(store.rounds(record.run)))
+
+    def still_waiting(waiting: AwaitClients, present: frozenset[ClientId]) -> None:
+        transport.set_serving(len(present) >= waiting.enough)
+        waits.tell(record.run, waiting.clients - present)
+
     driver = Driver(
         record.run,
         parts,
@@ -188,6 +193,7 @@ def _drive(
     )
     ending = driver.drive()
     transport.set_serving(False)
+    waits.tell(record.run, frozenset())
     return ending.status
 
 
@@ -196,26 +202,16 @@ def _keep_model(directory: Path, run: RunId, release: Release) -> None:
     log.info("run %s: the parties released the model to this server: %s", run, path)
 
 
-def _waiting_teller(run: RunId, transport: Listener, attendance: Attendance, announce: Announce) -> StillWaiting:
-    notice = WaitingNotice()
-
-    def tell(waiting: AwaitClients, present: frozenset[ClientId]) -> None:
-        missing, known = waiting.clients - present, attendance.look()
-        since = {party: known[party].since for party in sorted(missing) if party in known}
-        transport.set_serving(len(present) >= waiting.enough, missing=since)
-        if notice.due(missing):
-            announce({"event": "waiting", "run": run, "for": sorted(missing), "since": since})
-
-    return tell
-
-
-def _watcher(store: Store, record: RunRecord, transport: Listener, announce: Announce, worked: _Worked) -> Watcher:
+def _watcher(
+    store: Store, record: RunRecord, transport: Listener, waits: Waits, announce: Announce, worked: _Worked
+) -> Watcher:
     run, gap_target = record.run, RunConfig.from_json(record.config).stop.gap
 
     def watch(moment: object) -> None:
         match moment:
             case ClientsPresent():
                 transport.set_serving(True)
+                waits.tell(run, frozenset())
             case Broke(unfit=unfit):
                 worked.unfit = unfit
             case Gather(round_id=round_id, phase=phase):

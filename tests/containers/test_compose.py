@@ -80,11 +80,9 @@ def assert_readable_by_its_owner_alone(project: ComposeProject) -> None:
 
 
 def assert_page_answers_whoever_has_the_token(project: ComposeProject) -> None:
-    container = project.container("dashboard")
-    with closing(container.logs(stream=True, follow=True)) as lines:
-        assert any(b"dashboard at" in line for line in lines)
-    container.reload()
-    (bound,) = container.ports["8440/tcp"]
+    with closing(project.lines("dashboard")) as lines:
+        assert any("dashboard at" in line for line in lines)
+    (bound,) = project.container("dashboard").ports["8440/tcp"]
     assert bound["HostIp"] == "127.0.0.1"
     untrusting = ssl.create_default_context()
     untrusting.check_hostname, untrusting.verify_mode = False, ssl.CERT_NONE

@@ -122,9 +122,11 @@ class Desks:
             self._changed.wait_for(lambda: clients <= self._told, timeout=timeout_s)
             return clients - self._told
 
-    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
-        del missing
+    def set_serving(self, serving: bool) -> None:
         self.serving.append(serving)
+
+    def set_missing(self, missing: Mapping[ClientId, float]) -> None:
+        """There are no health checks."""
 
     def stop(self, *, grace_s: float = 0.0) -> None:  # noqa: ARG002 - of the interface
         self.stopped = True

@@ -55,6 +55,9 @@ def test_tables_become_a_model_that_is_certified_against_the_pooled_and_prepared
     assert "the run uses 40 of this party's 50 samples; not used: 10 that no party with labels holds" in log
     assert "this party's feature 'cholesterol' is close to 'chol' of clinic" in log
     assert "is missing' is close" not in log, "the run made these names"
+    gathered = run_fenchel("doctor", "--state", str(kept / "clients" / "lab"), "--format", "json").stdout
+    assert "last errors" in gathered
+    assert "chol" not in gathered, "a report to be sent to others has no feature name"
     clinic = find_model(kept / "clients" / "clinic")
     given = ("age", "age is missing", "chol", "chol is missing")
     assert clinic.names == (*given, "pain=dull", "pain=sharp", "pain is other")

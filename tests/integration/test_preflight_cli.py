@@ -344,4 +344,4 @@ def test_preflight_finds_a_shard_whose_labels_contradict_the_roster(kits: dict[s
     shard = save_shard(tmp_path / "shard.npz", labels=False)
     result = invoke("preflight", kits["north"], "--data", shard, "--format", "json")
     assert findings(result)["data"][0] == "fail"
-    assert "the roster says the opposite" in findings(result)["data"][1]
+    assert "without labels, but the roster says that 'north' has labels" in findings(result)["data"][1]

@@ -19,6 +19,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.exits import ExitCode
 from fenchel_deploy.folders import kit_folder, shard_file
 from fenchel_deploy.local import LocalFederation
+from fenchel_deploy.times import clock_time
 from support.kits import make_federation
 from support.tables import named_shards, small_dataset
 
@@ -129,6 +130,29 @@ def test_every_view_of_a_run_under_way_says_who_is_missing_and_since_when(
     assert run["reason"].startswith("not connected: p1 (since 20")
     shown = fenchel("runs", "show", "told", "--state", federation.state).stdout
     assert "not connected: p1 (since 20" in shown
+
+
+def test_everybody_is_told_for_whom_a_round_waits_that_is_under_way(
+    federation: LocalFederation, tmp_path: Path
+) -> None:
+    federation.start_server()
+    events = federation.events()
+    for party in ("p1", "p2"):
+        federation.start_client(party)
+    next(event for event in events if event["event"] == "ready")
+    federation.clients["p2"].kill()
+    told = waiting(events, "p2")["since"]["p2"]
+    asked = fenchel("health", "--kit", kit_folder(tmp_path, "p1"), "--server", f"localhost:{federation.port}")
+    since = clock_time(int(told))
+    assert asked.stdout == f"serving; not connected: p2 (since {since})\n"
+    while "waiting for p2" not in federation.log("p1"):
+        (run,) = runs(federation)
+        assert run["status"] == "running"
+        assert run["reason"].startswith("not connected: p2 (since 20")
+    assert f"waiting for p2 (not connected since {since})" in federation.log("p1")
+    federation.start_client("p2")
+    assert next(event for event in events if event["event"] == "ended")["status"] == "completed"
+    assert set(federation.wait().values()) == {ExitCode.DONE}
 
 
 def test_a_sealed_run_that_is_stopped_before_its_key_is_made_is_not_called_plaintext(

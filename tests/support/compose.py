@@ -6,7 +6,8 @@ import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -140,18 +141,23 @@ class ComposeProject:
         found: dict[str, Any] = json.loads(self.read("results", "*.json", user_id=USER_IDS["server"]))
         return found
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """The events of a server that writes JSON, each once, until its container stops."""
-        follow = ["docker", "logs", "--follow", self.container("server").id]
+    def lines(self, service: str) -> Generator[str]:
+        """What a container writes to stdout, until it stops."""
+        follow = ["docker", "logs", "--follow", self.container(service).id]
         with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as log:
             assert log.stdout is not None
             try:
-                for number, line in enumerate(log.stdout):
-                    if number >= self._events_read:
-                        self._events_read = number + 1
-                        yield json.loads(line)
+                yield from log.stdout
             finally:
                 log.kill()
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The events of a server that writes JSON, each once, until its container stops."""
+        with closing(self.lines("server")) as lines:
+            for number, line in enumerate(lines):
+                if number >= self._events_read:
+                    self._events_read = number + 1
+                    yield json.loads(line)
 
     def until(self, **wanted: Any) -> dict[str, Any]:
         """Reads on to the first event that has these values."""

@@ -5,7 +5,7 @@ import logging
 from fenchel.v1.federation_pb2 import VERDICT_ACCEPTED, VERDICT_DUPLICATE, Receipt, ServerMessage, Task
 from fenchel_client.connection import TaskLimit
 from fenchel_client.desk import Assignment, Desk, Outcome
-from fenchel_common.errors import BodyTooLarge, ProtocolViolation, Refusal
+from fenchel_common.errors import BodyTooLarge, FenchelError, ProtocolViolation, Refusal
 from fenchel_common.wire.chunks import BodyReader
 from fenchel_common.wire.frames import TaskKey, key_from_proto
 
@@ -44,15 +44,15 @@ class Inbox:
             limit_bytes = self._limit(self._task)
             self._body = BodyReader(task.body, what=f"the task of {self._task.phase}", limit_bytes=limit_bytes)
         except BodyTooLarge as error:
-            self._decline(task, str(error), public_reason=str(error))
+            self._decline(task, error, public_reason=str(error))
         except Refusal as refusal:
-            self._decline(task, str(refusal), public_reason=refusal.public_reason)
+            self._decline(task, refusal, public_reason=refusal.public_reason)
         self._offer_if_whole()
 
-    def _decline(self, task: Task, reason: str, *, public_reason: str) -> None:
+    def _decline(self, task: Task, error: FenchelError, *, public_reason: str) -> None:
         """Refuses a task; its body is read and not kept."""
         key = key_from_proto(task.key)
-        logger.error("task %s cannot be taken: %s", key, reason)
+        logger.error("task %s cannot be taken: %s", key, error)
         self._desk.decline(Outcome(key, refusal=public_reason))
         self._body = BodyReader(task.body, limit_bytes=task.body.size, keep=False)
 

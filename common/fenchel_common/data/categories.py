@@ -118,14 +118,14 @@ class Vocabulary:
         ordered = {column: tuple(sorted(values[column])) for column in sorted(values)}
         return cls(ordered, frozenset(others), frozenset(indicators))
 
+    def names_of_others(self) -> frozenset[str]:
+        """The names of the features for all values without a feature of their own."""
+        return frozenset(map(other_name, self.others))
+
     def flags(self) -> frozenset[str]:
         """The names of all features of 0 and 1 that the vocabulary makes, at any party."""
         of_values = {value_name(column, value) for column, told in self.values.items() for value in told}
-        return frozenset(
-            of_values
-            | {other_name(column) for column in self.others}
-            | {missing_name(name) for name in self.indicators}
-        )
+        return frozenset(of_values | self.names_of_others() | {missing_name(name) for name in self.indicators})
 
 
 def value_name(column: str, value: str) -> str:

@@ -83,6 +83,7 @@ def client(
     check_party(loaded, shard, consent, data=data)
     kit_in_use = LiveKit(loaded)
     party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer)
+    log.info("the server is at %s", address or loaded.server_address)
     progress = Progress(state, lambda: party.last_gap)
     del shard  # The party has its own copy of the matrix, and the two can be large.
     with (

@@ -29,7 +29,8 @@ ROUND_EVERY_S = 10.0
 """Rounds are told at most this often, because small ones take milliseconds."""
 FIRST_ASK_S = 5.0
 ASK_EVERY_S = 30.0
-"""A client without a task asks the server this often for whom it waits."""
+"""A client asks the server for whom it waits after so long without a task, and then this often until it has one."""
+LOOK_S = 1.0
 ANSWER_S = 10.0
 LABELS_DIFFER = (
     "labels of samples that other parties hold too differ; the log above says how many: correct them together with the "
@@ -192,10 +193,13 @@ def waits_told(
     ended = threading.Event()
 
     def follow() -> None:
-        pause_s = FIRST_ASK_S
-        while not ended.wait(pause_s):
-            pause_s = ASK_EVERY_S
-            if progress.idle_for_s() >= FIRST_ASK_S:
+        next_s = FIRST_ASK_S
+        while not ended.wait(LOOK_S):
+            idle_s = progress.idle_for_s()
+            if idle_s < FIRST_ASK_S:
+                next_s = FIRST_ASK_S
+            elif idle_s >= next_s:
+                next_s = idle_s + ASK_EVERY_S
                 _tell_waits(kit.look(), address, tell)
 
     follower = threading.Thread(target=follow, name="waits", daemon=True)

@@ -248,8 +248,6 @@ def _facts_table(
         "precision": str(RunConfig.from_json(record.config).precision),
         "created": utc(record.created),
         "updated": utc(record.updated),
-        "bytes": f"{sum(one.bytes_up for one in rounds)} up, {sum(one.bytes_down for one in rounds)} down",
-        "seconds": f"{sum(one.seconds['total'] for one in rounds):.1f}",
     }
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
@@ -265,7 +263,7 @@ def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
     for committed, metrics in zip(rounds, metrics_of, strict=True):
         fit = [metrics.figures.get(name) for name in fits] or [metrics.accuracy]
         table.add_row(
-            str(committed.round_id),
+            "closing" if metrics.closing else str(committed.round_id),
             *(_figure(value) for value in (metrics.primal, metrics.dual, metrics.gap, *fit)),
             f"{committed.seconds['total']:.2f}",
             str(committed.bytes_up),
@@ -276,7 +274,7 @@ def _rounds_table(rounds: tuple[RoundRecord, ...]) -> Table:
 
 
 def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.6g}"
+    return "–" if value is None else f"{value + 0.0:.6g}"  # no minus sign before a zero
 
 
 def _pending_stop(record: RunRecord, reason: str) -> str | None:

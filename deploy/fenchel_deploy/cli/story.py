@@ -96,7 +96,8 @@ class RunStory:
         self.gap_target, self.rounds_limit = event["gap_target"], event["rounds_limit"]
 
     def _add_round(self, event: Mapping[str, Any]) -> None:
-        self.round = event["round"]
+        if not event["closing"]:
+            self.round = event["round"]
         kinds: Mapping[str, float] = event["costs"]["seconds"]
         self.seconds = {kind: self.seconds.get(kind, 0.0) + spent for kind, spent in kinds.items()}
         self.measured = round_in_words(event) or self.measured

@@ -4,6 +4,7 @@ hyfdca   the paper's practical variant at its level `paper`: γ = 1, no second S
 fedavg   SGD with batches of one, in clear, as in the paper
 hyfem    the same with the penalty μ
 ours     corrective steps at the level `sealed` with masks; all parties take part
+ours_some   the same with the fraction of the parties that the other algorithms have
 """
 
 import math
@@ -33,10 +34,18 @@ HYFDCA: Final = "hyfdca"
 FEDAVG: Final = "fedavg"
 HYFEM: Final = "hyfem"
 OURS: Final = "ours"
-ALGORITHMS: Final = (HYFDCA, FEDAVG, HYFEM, OURS)
+OURS_SOME: Final = "ours_some"
+CORRECTIVE: Final = (OURS, OURS_SOME)
+ALGORITHMS: Final = (HYFDCA, FEDAVG, HYFEM, *CORRECTIVE)
 BASELINES: Final = (FEDAVG, HYFEM)
 
-TITLES: Final = {HYFDCA: "HyFDCA (paper)", FEDAVG: "FedAvg", HYFEM: "HyFEM", OURS: "ours"}
+TITLES: Final = {
+    HYFDCA: "HyFDCA (paper)",
+    FEDAVG: "FedAvg",
+    HYFEM: "HyFEM",
+    OURS: "ours",
+    OURS_SOME: "ours, some parties",
+}
 KEY_BITS: Final = 2048
 MOST_ROUNDS: Final = 10_000_000
 IIC: Final = "iic"
@@ -50,7 +59,7 @@ def inner_iterations(iic: float, samples: int, parties: int) -> int:
 
 def tuned_steps(algorithm: str, setting: SettingPlan, samples: int) -> int | None:
     """H of an algorithm in a setting of so many samples that train; None for ours, which has nothing to tune."""
-    if algorithm == OURS:
+    if algorithm in CORRECTIVE:
         return None
     return inner_iterations(_tuned(algorithm, setting)[IIC], samples, setting.party_count)
 
@@ -62,9 +71,11 @@ def settings_of(
     common: dict[str, object] = {"loss": problem.plan.loss, "lambda": problem.plan.lambda_}
     if algorithm == OURS:
         return common
+    common["participation"] = "all" if setting.fraction == 1.0 else f"fraction:{setting.fraction:g}"
+    if algorithm == OURS_SOME:
+        return common
     whole = len(problem.training.y) if samples is None else samples
     steps = tuned_steps(algorithm, setting, whole)
-    common["participation"] = "all" if setting.fraction == 1.0 else f"fraction:{setting.fraction:g}"
     if algorithm == HYFDCA:
         own: dict[str, object] = {"local": "paper", "h": steps, "gamma": 1.0, "row_norm": "unit"}
         return {**common, **own, "second_inner_product": False, "certificate_every": 0}
@@ -75,14 +86,19 @@ def settings_of(
 
 def parsed_settings(algorithm: str, values: Mapping[str, object], *, seed: int) -> AlgorithmSettings:
     """The settings, checked, for a run in this process."""
-    level = {HYFDCA: Privacy.PAPER, OURS: Privacy.SEALED}.get(algorithm, Privacy.PLAIN)
+    level = level_of(algorithm)
     stop = {"gap": None, "rounds": MOST_ROUNDS}
     return SETTINGS[name_in_runs(algorithm)].parse({**values, "privacy": level, "seed": seed, "stop": stop})
 
 
+def level_of(algorithm: str) -> Privacy:
+    """The privacy level of the algorithm in the experiments."""
+    return Privacy.PAPER if algorithm == HYFDCA else Privacy.SEALED if algorithm in CORRECTIVE else Privacy.PLAIN
+
+
 def name_in_runs(algorithm: str) -> str:
     """The name of the algorithm in a run's file."""
-    return HYFDCA if algorithm == OURS else algorithm
+    return HYFDCA if algorithm in CORRECTIVE else algorithm
 
 
 def metered(algorithm: str, shards: Sequence[Shard], problem: Problem, settings: AlgorithmSettings) -> MeteredHalves:
@@ -94,7 +110,7 @@ def metered(algorithm: str, shards: Sequence[Shard], problem: Problem, settings:
     if algorithm == HYFDCA:
         cipher = paillier_cipher()
         options |= {"cipher": cipher, "key": RunKey.of(cipher.key.public_key)}
-    elif algorithm == OURS:
+    elif algorithm in CORRECTIVE:
         options["key"] = RunKey.of_masks(KEY_BITS)
     return MeteredHalves(shards, settings, **options)
 

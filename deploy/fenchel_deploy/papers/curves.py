@@ -22,7 +22,7 @@ from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.data.shard import Shard
 from fenchel_deploy.inprocess.halves import hyfdca_halves
-from fenchel_deploy.papers.algorithms import ALGORITHMS, HYFDCA, OURS, TITLES, parsed_settings, settings_of
+from fenchel_deploy.papers.algorithms import ALGORITHMS, CORRECTIVE, HYFDCA, TITLES, parsed_settings, settings_of
 from fenchel_deploy.papers.costs import round_cost
 from fenchel_deploy.papers.definitions import SettingPlan
 from fenchel_deploy.papers.journal import Cell, ReadRow, Row
@@ -62,7 +62,7 @@ class Curves:
             for setting in work.experiment.settings
             for algorithm in work.experiment.algorithms
             for seed in work.experiment.seeds
-            if algorithm != OURS or setting.party_count <= most
+            if algorithm not in CORRECTIVE or setting.party_count <= most
         ]
 
     def _unit(self, work: Work, setting: SettingPlan, algorithm: str, seed: int) -> Unit:
@@ -170,7 +170,7 @@ def _run(problem: Problem, setting: SettingPlan, algorithm: str, seed: int, roun
 def _lengths(work: Work, algorithm: str, seconds: float) -> tuple[int, int]:
     """The rounds of a run, and how many rounds the time allows; 0 without a time."""
     options = work.experiment.options
-    if algorithm == OURS:
+    if algorithm in CORRECTIVE:
         rounds = int(options.get("ours_rounds", 20))
         return rounds, rounds if "time_s" in options else 0
     if "time_s" not in options:

@@ -13,7 +13,7 @@ from fenchel_common.errors import FederationFailed
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
-from fenchel_deploy.papers.algorithms import HYFDCA, KEY_BITS, OURS, name_in_runs
+from fenchel_deploy.papers.algorithms import CORRECTIVE, KEY_BITS, level_of, name_in_runs
 from fenchel_deploy.wan import Wan
 from fenchel_server.cohorts import OverlapRule
 from fenchel_server.rounds.ledger import TOTAL, Kind
@@ -58,7 +58,7 @@ def run_config(
     algorithm: str, settings: Mapping[str, object], *, overlap: OverlapRule, rounds: int, gap: float | None
 ) -> RunConfig:
     """The configuration of an experiment's run: HyFDCA at `paper`, ours sealed with masks, others in clear."""
-    level = {HYFDCA: Privacy.PAPER, OURS: Privacy.SEALED}.get(algorithm, Privacy.PLAIN)
+    level = level_of(algorithm)
     return RunConfig.from_mapping(
         {
             "name": "experiment",
@@ -67,7 +67,7 @@ def run_config(
             "privacy": level,
             "benchmark": level is Privacy.PLAIN,
             "acknowledge_row_leak": level is Privacy.PAPER,
-            "cipher": "masks" if algorithm == OURS else "paillier",
+            "cipher": "masks" if algorithm in CORRECTIVE else "paillier",
             "key": {"bits": KEY_BITS},
             "overlap": overlap.value,
             "round": {"deadline_s": defaults.REPEATED_DEADLINE_S, "quorum": 1.0},

@@ -17,7 +17,7 @@ from fenchel_deploy.papers.optima import Optima
 from fenchel_deploy.papers.page import page
 from fenchel_deploy.papers.rows import RowRuns
 from fenchel_deploy.papers.selection import Selection
-from fenchel_deploy.papers.work import Kind, Tell, Work
+from fenchel_deploy.papers.work import Kind, Tell, Unit, Work
 
 KINDS: Final[Mapping[str, Kind]] = {
     "costs": Costs(),
@@ -56,28 +56,39 @@ def run_experiment(name: str, *, quick: bool, data: Path | None, out: Path, tell
     todo = [unit for unit in units if unit.key not in done]
     if len(todo) < len(units):
         tell(f"{len(units) - len(todo)} of {len(units)} measurements are in {journal.path} already")
+    try:
+        _measure(todo, journal, tell)
+    except BaseException:
+        # What has been measured until an interruption is shown too.
+        if journal.rows():
+            _write_page(work, journal, kind, quick=quick)
+        raise
+    verdicts = _write_page(work, journal, kind, quick=quick)
+    return Result(folder, verdicts, len(todo), len(units) - len(todo))
+
+
+def _measure(todo: Sequence[Unit], journal: Journal, tell: Tell) -> None:
     began = time.monotonic()
     for number, unit in enumerate(todo):
         mean_s = (time.monotonic() - began) / max(number, 1)
         left = f" (about {_duration(mean_s * (len(todo) - number))} left, if the rest is like this)" if number else ""
         tell(f"{number + 1} of {len(todo)}: {unit.key}{left}")
         journal.append(unit.key, unit.measure())
-    as_printed = not quick and not work.problem.stands_in
-    verdicts = judged(experiment.claims, journal.rows(), as_printed=as_printed)
-    _write_page(work, journal, kind, verdicts, quick=quick)
-    return Result(folder, verdicts, len(todo), len(units) - len(todo))
 
 
-def _write_page(work: Work, journal: Journal, kind: Kind, verdicts: Sequence[Verdict], *, quick: bool) -> None:
+def _write_page(work: Work, journal: Journal, kind: Kind, *, quick: bool) -> list[Verdict]:
+    """Writes the page and the figures of the rows, and returns the verdicts."""
     # matplotlib takes a second to load.
     from fenchel_deploy.papers.figures import write_figures
 
     rows = journal.rows()
+    verdicts = judged(work.experiment.claims, rows, as_printed=not quick and not work.problem.stands_in)
     tables, charts = kind.tables(work, rows), kind.charts(work, rows)
     write_figures(charts, journal.path.parent)
     seconds = sum({row["unit"]: float(row["took_s"]) for row in rows}.values())
     text = page(work, quick=quick, tables=tables, charts=charts, verdicts=verdicts, seconds=seconds)
     (journal.path.parent / PAGE).write_text(text, encoding="utf-8")
+    return verdicts
 
 
 def expected(experiment: Experiment, *, quick: bool) -> str:

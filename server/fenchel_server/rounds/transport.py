@@ -188,10 +188,14 @@ class Listener(Transport, Protocol):
         """Called about once a second: reads counts that end with a connection, and tells of callers that failed."""
         ...
 
-    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
-        """Sets what the server's health checks report: whether the server can run a round now.
+    def set_serving(self, serving: bool) -> None:
+        """Sets what the server's health checks report: whether the server can run a round now."""
+        ...
 
-        `missing` has the parties for whom a run waits, and since when they are missing, in seconds since 1970.
+    def set_missing(self, missing: Mapping[ClientId, float]) -> None:
+        """Sets the parties for whom a run waits, and since when they are missing, in seconds since 1970.
+
+        The answers to health checks name them. May be called from any thread.
         """
         ...
 

@@ -135,8 +135,11 @@ class AskingTransport:
     def wait_dismissed(self, clients: frozenset[ClientId], *, timeout_s: float) -> frozenset[ClientId]:
         return self._mailbox.wait_dismissed(clients, timeout_s=timeout_s)
 
-    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
+    def set_serving(self, serving: bool) -> None:
         """The engine has health checks of its own."""
+
+    def set_missing(self, missing: Mapping[ClientId, float]) -> None:
+        """As `set_serving`."""
 
     def stop(self, *, grace_s: float = 0.0) -> None:
         self._stopped.set()

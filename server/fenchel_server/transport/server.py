@@ -116,8 +116,10 @@ class GrpcTransport:
         """The bytes of all messages since the start: tasks, results, greetings, receipts and heartbeats."""
         return self._mailbox.traffic()
 
-    def set_serving(self, serving: bool, *, missing: Mapping[ClientId, float] | None = None) -> None:
-        self._bounded.missing = missing_to_text(missing or {})
+    def set_missing(self, missing: Mapping[ClientId, float]) -> None:
+        self._bounded.missing = missing_to_text(missing)
+
+    def set_serving(self, serving: bool) -> None:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in (health.OVERALL_HEALTH, SERVICE_NAME):
             self._health.set(service, status)

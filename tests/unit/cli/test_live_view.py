@@ -75,6 +75,11 @@ def test_nothing_is_foretold_of_a_gap_that_does_not_shrink_or_was_measured_once(
     assert story.left_s is None
 
 
+def test_a_closing_round_does_not_count_as_it_does_not_for_the_limit(story: RunStory) -> None:
+    story.tell(round_event(3, 0.05) | {"closing": True})
+    assert any(line.startswith("round 2 of at most 100, gap 5.000e-02") for line in view(story))
+
+
 def test_the_key_is_told_as_soon_as_it_is_known(story: RunStory) -> None:
     assert "run-1, hyfdca, sealed; encryption: paillier, no key yet: the set-up is not over" in view(story)
     story.tell({"event": "ready", "run": "run-1", "cipher": "paillier", "key_bits": 2048, "key_fingerprint": "ab"})

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fenchel_common.errors import InvalidInput, Refusal
+from fenchel_common.privatelog import PRIVATE
 from fenchel_deploy.cli.logs import LogFormat, log_to_stderr
 from fenchel_deploy.logs import (
     LAST_ERRORS_FILE,
     MAX_CHARACTERS,
     MAX_ENTRIES,
-    PRIVATE,
     Place,
     last_errors_kept,
     read_last_errors,

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from fenchel_common.ids import ClientId, RoundId, RunId
-from fenchel_server.attendance import REPEAT_S, Attendance, WaitingNotice
+from fenchel_server.attendance import REPEAT_S, Attendance, WaitingNotice, Waits
 from fenchel_server.rounds.transport import PhaseId
 from fenchel_server.store import MemoryStore, PartyRecord
 
 NORTH, SOUTH = ClientId("north"), ClientId("south")
 WAIT_S = 20.0
-PHASE = PhaseId(RunId("run-1"), RoundId(3), "primal")
+RUN = RunId("run-1")
+PHASE = PhaseId(RUN, RoundId(3), "primal")
 
 
 @dataclass
@@ -22,6 +23,7 @@ class Listener:
 
     attached: set[ClientId] = field(default_factory=set)
     tasks: dict[ClientId, PhaseId] = field(default_factory=dict)
+    missing: Mapping[ClientId, float] = field(default_factory=dict)
 
     def present(self) -> frozenset[ClientId]:
         return frozenset(self.attached)
@@ -31,6 +33,9 @@ class Listener:
 
     def owed(self) -> Mapping[ClientId, PhaseId]:
         return self.tasks
+
+    def set_missing(self, missing: Mapping[ClientId, float]) -> None:
+        self.missing = missing
 
 
 @dataclass
@@ -90,20 +95,41 @@ def test_the_store_follows_the_parties_and_forgets_them_at_the_end(attendance: A
 
     store = Told()
     listener.attached = {NORTH}
-    with attendance.on_record(store):
+    with attendance.on_record(store, lambda _: None):
         assert noted.wait(WAIT_S)
         assert [(one.party, one.connected) for one in store.parties()] == [(NORTH, True), (SOUTH, False)]
     assert store.parties() == ()
 
 
 def test_a_wait_is_told_when_it_changes_and_again_after_a_while(clock: Clock) -> None:
-    notice = WaitingNotice(clock)
-    assert not notice.due(frozenset())
-    assert notice.due(frozenset({SOUTH}))
-    assert not notice.due(frozenset({SOUTH}))
-    assert notice.due(frozenset({NORTH, SOUTH}))
+    notice, both = WaitingNotice(clock), frozenset({NORTH, SOUTH})
+    assert not notice.due(RUN, frozenset())
+    assert notice.due(RUN, frozenset({SOUTH}))
+    assert not notice.due(RUN, frozenset({SOUTH}))
+    assert notice.due(RUN, both)
     clock.now += REPEAT_S
-    assert notice.due(frozenset({NORTH, SOUTH}))
-    assert not notice.due(frozenset({NORTH, SOUTH}))
-    assert not notice.due(frozenset())
-    assert notice.due(frozenset({SOUTH})), "whoever comes back and leaves again is told again"
+    assert notice.due(RUN, both)
+    assert not notice.due(RUN, both)
+    assert notice.due(RunId("run-2"), both), "another run waits for the same parties"
+    assert not notice.due(RUN, frozenset())
+    assert notice.due(RUN, frozenset({SOUTH})), "whoever comes back and leaves again is told again"
+
+
+def test_a_phase_waits_for_parties_that_owe_a_result_and_are_not_connected(
+    attendance: Attendance, listener: Listener, clock: Clock
+) -> None:
+    events: list[Mapping[str, object]] = []
+    waits = Waits(listener, attendance, events.append)  # type: ignore[arg-type]  # a part of a listener
+    listener.attached, listener.tasks = {NORTH, SOUTH}, {NORTH: PHASE, SOUTH: PHASE}
+    waits.tell_phase(attendance.look())
+    assert (events, listener.missing) == ([], {}), "both are at work"
+    clock.now, listener.attached, listener.tasks = 110.0, {NORTH}, {SOUTH: PHASE}
+    waits.tell_phase(attendance.look())
+    waits.tell_phase(attendance.look())
+    assert events == [{"event": "waiting", "run": RUN, "for": [SOUTH], "since": {SOUTH: 110.0}}]
+    assert listener.missing == {SOUTH: 110.0}
+    listener.tasks = {}
+    waits.tell_phase(attendance.look())
+    assert listener.missing == {SOUTH: 110.0}, "between two phases the driver tells for whom it waits"
+    waits.tell(RUN, frozenset())
+    assert (len(events), listener.missing) == (1, {})

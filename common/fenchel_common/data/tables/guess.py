@@ -97,7 +97,10 @@ def _guessed_label(columns: Sequence[ColumnProfile], notes: list[str]) -> Column
         if column.name.lower() in LABEL_NAMES:
             notes.append(f"column {column.name!r} has the labels, by its name")
             return column
-    notes.append("there are no labels: no column is named label, y, target, outcome or class")
+    notes.append(
+        "there are no labels: no column is named label, y, target, outcome or class; if one has them, name it, or it "
+        f"becomes a feature: `fenchel data init FILE --label COLUMN`, or [label] in {DECLARATION_FILE}"
+    )
     return None
 
 
