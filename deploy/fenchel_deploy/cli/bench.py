@@ -18,6 +18,7 @@ from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.benchrun import bench_run
+from fenchel_deploy.cli.benchscale import bench_scale
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, words
 from fenchel_deploy.cli.console import PlainConsole, terminal
 from fenchel_deploy.cli.exits import ExitCode
@@ -37,6 +38,7 @@ bench_app = typer.Typer(help="Measure encryption and runs, and count rounds, on 
 def register(app: typer.Typer) -> None:
     app.add_typer(bench_app, name="bench")
     bench_app.command("run", epilog=epilog("bench run"))(bench_run)
+    bench_app.command("scale", epilog=epilog("bench scale"))(bench_scale)
 
 
 @bench_app.command("crypto", epilog=epilog("bench crypto"))
