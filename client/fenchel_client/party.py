@@ -15,7 +15,6 @@ from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.currentrun import CurrentRun
 from fenchel_client.firstresults import FirstResults
-from fenchel_client.memory import peak_memory_bytes
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import FIRST_ALIGNMENT, SetupClient
 from fenchel_client.statefolder import StateFolder
@@ -26,6 +25,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
+from fenchel_common.processmemory import peak_memory_bytes
 from fenchel_common.setup import (
     BEFORE_ROUNDS,
     FINISH,

@@ -27,7 +27,8 @@ class KeyConfig(Section):
 class RoundConfig(Section):
     """The rules for clients that are slow or gone.
 
-    Every phase ends after `deadline_s`. A round counts if at least the fraction `quorum` of the clients is connected
+    A phase ends when no party that owes a result has worked on it, sent or received any of it for `deadline_s`, and in
+    any case after 30 times as long. A round counts if at least the fraction `quorum` of the clients is connected
     and answers. Otherwise it is tried again, `attempts` times in all, after waiting up to `wait_s` for clients to
     return.
     """

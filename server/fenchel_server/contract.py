@@ -10,6 +10,7 @@ from typing import Protocol
 
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.wire.parsing import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,18 @@ class RoundReport:
     metrics: RoundMetrics
     outcome: Outcome | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The whole durable state of a server half between two rounds.
+
+    `records` are those of the run from the first on; between two states of one run only the last ones differ. `own` is
+    the rest, whose size does not grow with the rounds.
+    """
+
+    records: tuple[bytes, ...]
+    own: bytes
 
 
 class AlgorithmServer(Protocol):
@@ -81,7 +94,7 @@ class AlgorithmServer(Protocol):
         """
         ...
 
-    def receive(self, phase: str, client: ClientId, result: bytes) -> None:
+    def receive(self, phase: str, client: ClientId, result: Body) -> None:
         """Takes one result of the phase under way: reads it, adds its vectors to the sums so far, and drops it.
 
         Any thread may call it as results come, and several at once; at most once for a client, and not during another
@@ -131,7 +144,7 @@ class AlgorithmServer(Protocol):
         """
         ...
 
-    def snapshot(self) -> bytes:
+    def snapshot(self) -> ServerState:
         """The whole durable state; called between two rounds, and before the first one.
 
         A half restored from it continues like this one, except that it must learn again what each client knows.

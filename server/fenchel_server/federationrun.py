@@ -11,7 +11,7 @@ from fenchel_common.wire.alignment import federation_layout_from_bytes
 from fenchel_common.wire.limits import Extent, extents_of
 from fenchel_common.wire.setup import model_part_to_bytes
 from fenchel_server.algorithms import ALGORITHMS
-from fenchel_server.contract import AlgorithmServer, PhaseRequest
+from fenchel_server.contract import AlgorithmServer, PhaseRequest, ServerState
 from fenchel_server.release import Release, put_together
 from fenchel_server.runterms import result_limits, run_key
 from fenchel_server.setup import FederationSetup
@@ -37,7 +37,7 @@ class FederationRun:
     def setup(self, attempt: int) -> FederationSetup:
         return FederationSetup(self._config, self._roster, attempt=attempt)
 
-    def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
+    def restore(self, setup: SetupRecord, snapshot: ServerState) -> AlgorithmServer:
         settings = self._config.algorithm_settings()
         return ALGORITHMS[settings.family.name][self._config.algorithm].restore(
             snapshot,

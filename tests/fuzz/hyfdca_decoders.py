@@ -157,7 +157,8 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
     """What crossed or was kept in a run that may be such a message, and such messages inside of others."""
     client = min(run.names)
     bodies = [body for _, _, of, task, result in run.messages if of == client for body in (task, result)]
-    bodies += [run.server.snapshot(), run.server.last_state(client)]
+    state = run.server.snapshot()
+    bodies += [records.round_task_to_bytes(state.own, first=0, records=state.records), run.server.last_state(client)]
     bodies = [inner for body in bodies for inner in _enclosed(body)]
     yield from bodies
     module = PROTOS[run.settings.family.name]
@@ -169,13 +170,13 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
 def _enclosed(body: bytes) -> Iterator[bytes]:
     """The body itself, what is in it if it is an envelope, and the choices in the records beside that."""
     yield body
-    for envelope in (records_pb2.RoundTask, records_pb2.RoundResult, records_pb2.ServerState):
+    for envelope in (records_pb2.RoundTask, records_pb2.RoundResult):
         try:
             message = envelope.FromString(body)
             listed = records.records_from_bytes(getattr(message, "records", b""))
         except (DecodeError, InvalidInput):
             continue
-        yield message.state if isinstance(message, records_pb2.ServerState) else message.body
+        yield message.body
         yield from (records_pb2.PhaseRecord.FromString(record).choices for record in listed)
 
 

@@ -21,7 +21,6 @@ def record_decoders() -> list[Decoder]:
     ]
     task = records.round_task_to_bytes(b"body", first=2, records=written)
     result = records.round_result_to_bytes(b"body", nonce=bytes(16), confirmation=bytes(16))
-    state = records.server_state_to_bytes(written, b"state")
     positions = records.positions_to_bytes(clients[1:], clients)
     return [
         of_bytes(records_pb2.PhaseRecord, records.record_from_bytes, *written, clients=clients),
@@ -29,5 +28,4 @@ def record_decoders() -> list[Decoder]:
         of_bytes(None, records.positions_from_bytes, positions, clients=clients, field="parties"),
         of_bytes(records_pb2.RoundTask, records.round_task_from_bytes, task),
         of_bytes(records_pb2.RoundResult, records.round_result_from_bytes, result, party=clients[0]),
-        of_bytes(records_pb2.ServerState, records.server_state_from_bytes, state),
     ]

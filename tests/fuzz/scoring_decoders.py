@@ -11,7 +11,7 @@ from fenchel_common.data.partition import partition
 from fenchel_common.ids import ClientId
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import scoring as wire
-from fenchel_common.wire.records import round_task_from_bytes, server_state_from_bytes
+from fenchel_common.wire.records import round_task_from_bytes
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.scoring.server import ScoringServer
 from fuzz.decoder import Decoder
@@ -33,7 +33,7 @@ def scoring_decoders() -> list[Decoder]:
     scope = Scope.of_client(run.alignment.clients[ASKER], key=MASKS, privacy=Privacy.SEALED)
     results = [answer for *_, answer in run.messages]
     sums = round_task_from_bytes(run.server.last_state(ASKER))[2]
-    _, snapshot = server_state_from_bytes(run.server.snapshot())
+    snapshot = run.server.snapshot().own
     return [
         Decoder(
             "scoring.scoring_task_from_bytes",

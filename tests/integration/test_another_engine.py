@@ -81,7 +81,7 @@ class Desks:
             else:
                 results[client] = result if receive is None else b""
                 if receive is not None:
-                    receive(client, result)
+                    receive(client, memoryview(result))
         return Gathered(results, absences, bytes_up=0, bytes_down=0, seconds=0.0)
 
     def _taken(self, desk: Desk, key: TaskKey, deadline_s: float) -> tuple[bytes | None, str]:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fenchel_client.crypto.timed import Stopwatch, in_steps
-from fenchel_client.memory import peak_memory_bytes
 from fenchel_common.ids import ClientId, RoundId
+from fenchel_common.processmemory import peak_memory_bytes
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import Spent
 from fenchel_deploy.local import LocalFederation

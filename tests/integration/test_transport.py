@@ -12,7 +12,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fenchel.v1.federation_pb2 import VERDICT_ACCEPTED, VERDICT_DUPLICATE, VERDICT_NOT_OPEN
+from fenchel.v1.federation_pb2 import (
+    VERDICT_ACCEPTED,
+    VERDICT_DUPLICATE,
+    VERDICT_NOT_OPEN,
+    ClientMessage,
+    Heartbeat,
+)
 from fenchel_client.session import EndKind, Session, SessionEnd
 from fenchel_client.task import Task
 from fenchel_client.transport.channel import open_channel
@@ -127,6 +133,30 @@ def test_a_replayed_result_is_accepted_once_and_ignored_after(kits: dict[str, Pa
         with gathering(server.transport, "next", {NORTH: b"task"}):
             client.receive("task")
             client.send(*result_frames(key("next"), b"goes on"))
+
+
+def test_a_client_that_works_is_not_cut_off_at_the_deadline_and_one_that_only_lives_is(kits: dict[str, Path]) -> None:
+    limits = TransportLimits(heartbeat_s=0.4, silence_s=20.0)
+    serving = Kit.load(kits["server"])
+    with Server(serving, limits=limits) as server, RawClient(Kit.load(kits["north"]), server.address) as client:
+        client.hello()
+        client.receive("welcome")
+
+        def live(*, beats: int, working: bool) -> None:
+            for _ in range(beats):
+                client.receive("heartbeat")
+                client.send(ClientMessage(heartbeat=Heartbeat(working=working)))
+
+        with gathering(server.transport, "long", {NORTH: b"task"}, deadline_s=2.0) as outcome:
+            client.receive("chunk")
+            live(beats=8, working=True)  # for three seconds at least
+            client.send(*result_frames(key("long"), b"at last"))
+            assert client.receive("receipt").receipt.verdict == VERDICT_ACCEPTED
+        assert outcome[0].results == {NORTH: b"at last"}
+        with gathering(server.transport, "stuck", {NORTH: b"task"}, deadline_s=2.0) as outcome:
+            client.receive("chunk")
+            live(beats=6, working=False)
+    assert outcome[0].absences[NORTH].reason == "no result within 2 s"
 
 
 def test_a_client_that_vanishes_in_the_middle_of_a_task_is_absent_by_the_deadline(

@@ -37,6 +37,7 @@ from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import LAYOUT
 from fenchel_common.wire.setup import phase_result_from_bytes
 from fenchel_deploy.inprocess.phases import Answer, run_phases
+from fenchel_server.contract import ServerState
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.setup import SetupDone
 from support.ceremony import HOLDER, OTHER, RUN, SHARDS, Federation, config
@@ -121,7 +122,7 @@ class World:
         self.tasks: list[tuple[ClientId, Task]] = []
         self.attempt = 0
         self.done: SetupDone | None = None
-        self.snapshot = b""
+        self.snapshot = ServerState((), b"")
         self.rounds = 0
         self.restarted: set[ClientId] = set()
         self._backups = 0

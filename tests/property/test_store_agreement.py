@@ -18,6 +18,7 @@ from support.records import Clock, round_record, setup_record
 RUN_NAMES = st.sampled_from(["a", "b", "c", "bad/name"])
 ROUND_IDS = st.integers(0, 4)
 SNAPSHOTS = st.binary(max_size=40)
+TRANSCRIPTS = st.lists(st.binary(max_size=3), max_size=3)
 REASONS = st.text(max_size=20)
 
 
@@ -51,15 +52,15 @@ class LockstepStores(RuleBasedStateMachine):
     def begin_attempt(self, run: RunId) -> None:
         self.both(lambda store: store.begin_attempt(run))
 
-    @rule(run=runs, snapshot=SNAPSHOTS)
-    def commit_setup(self, run: RunId, snapshot: bytes) -> None:
-        self.both(lambda store: store.commit_setup(run, setup_record(), round_record(0), snapshot))
+    @rule(run=runs, snapshot=SNAPSHOTS, transcript=TRANSCRIPTS)
+    def commit_setup(self, run: RunId, snapshot: bytes, transcript: list[bytes]) -> None:
+        self.both(lambda store: store.commit_setup(run, setup_record(), round_record(0), snapshot, transcript))
 
-    @rule(run=runs, snapshot=SNAPSHOTS, absent=st.sets(st.sampled_from(["north", "south"])))
-    def commit_next_round(self, run: RunId, snapshot: bytes, absent: set[str]) -> None:
+    @rule(run=runs, snapshot=SNAPSHOTS, transcript=TRANSCRIPTS, absent=st.sets(st.sampled_from(["north", "south"])))
+    def commit_next_round(self, run: RunId, snapshot: bytes, transcript: list[bytes], absent: set[str]) -> None:
         def commit(store: Store) -> None:
             record = round_record((store.last_round(run) or 0) + 1, absent=tuple(sorted(absent)))
-            store.commit_round(run, record, snapshot)
+            store.commit_round(run, record, snapshot, transcript)
 
         self.both(commit)
 

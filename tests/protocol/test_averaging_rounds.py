@@ -253,7 +253,7 @@ def test_steps_that_are_far_too_large_end_the_run_as_diverged() -> None:
 def test_the_server_sees_no_weights_in_an_encrypted_run() -> None:
     def shown(run: Averaging) -> list[bool]:
         run.run(1)
-        seen = run.server.snapshot() + b"".join(body + result for *_, body, result in run.messages)
+        seen = run.server.snapshot().own + b"".join(body + result for *_, body, result in run.messages)
         kept = [half._memory.kept["model"] for half in run.clients.values()]
         return [value.tobytes() in seen for value in np.rint(np.concatenate(kept) * 2.0**32).astype("<i8")]
 

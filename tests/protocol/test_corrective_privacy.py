@@ -205,7 +205,8 @@ def transcript(run: Simulation, known: Known) -> tuple[Words, set[float]]:
     for restarted in (frozenset({SECOND}), frozenset()):
         run.round(restarted=restarted)
         known.remember(run)
-        snapshots.append(run.server.snapshot())
+        state = run.server.snapshot()
+        snapshots += [*state.records, state.own]
     for shard in run.shards.values():
         known.add("rows", np.asarray(shard.X))
     preparations = [half.preparation() for half in halves_of(run).values()]

@@ -19,7 +19,6 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import Block, FederationLayout
-from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_deploy.bench.rounds import Sweep, run
 from fenchel_deploy.inprocess.layouts import IN_CLEAR
 from fenchel_deploy.papers.splits import nonzeros
@@ -285,9 +284,9 @@ def test_memory_is_bounded_however_long_the_run() -> None:
     sizes, recorded = [], []
     for _ in range(MEMORY + 8):
         run.round()
-        records, state = server_state_from_bytes(run.server.snapshot())
-        sizes.append(len(state))
-        recorded.append(sum(map(len, records)))
+        state = run.server.snapshot()
+        sizes.append(len(state.own))
+        recorded.append(sum(map(len, state.records)))
     assert max(sizes[3:]) <= 1.02 * min(sizes[3:])
     assert max(after - before for before, after in itertools.pairwise(recorded)) < 80 * 3 * len(run.names)
     for half in halves_of(run).values():

@@ -203,7 +203,7 @@ def test_a_lambda_that_is_too_small_for_the_range_of_the_vectors_ends_the_run_as
 def test_the_server_sees_neither_dual_variables_nor_model_in_an_encrypted_run() -> None:
     def shown(run: Averaging) -> list[bool]:
         run.run(2)
-        seen = run.server.snapshot() + b"".join(body + result for *_, body, result in run.messages)
+        seen = run.server.snapshot().own + b"".join(body + result for *_, body, result in run.messages)
         secrets = [half._memory.kept[DUAL] for half in run.clients.values()]
         secrets += [value for state in run.states().values() for value in state.values()]
         return [value.tobytes() in seen for value in np.rint(np.concatenate(secrets) * 2.0**32).astype("<i8")]

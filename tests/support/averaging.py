@@ -17,7 +17,7 @@ from fenchel_common.wire.averaging import state_from_bytes
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf as ServerClass
-from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport, ServerState
 from support.halves import Halves
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
                 return report
         return self.round(closing=True)
 
-    def restore(self, snapshot: bytes) -> None:
+    def restore(self, snapshot: ServerState) -> None:
         """Replaces the server by one made from a snapshot; every client is then `restarted`."""
         restored = self.server_class.restore(
             snapshot, settings=self.settings, layout=self.alignment.federation, key=self.key
@@ -65,7 +65,7 @@ class Averaging(Halves[AveragingClient[Any], AveragingServer[Any]]):
         self.server = restored
         self.attempt += 1
 
-    def kill_server_in(self, round_id: int) -> bytes:
+    def kill_server_in(self, round_id: int) -> ServerState:
         """Runs up to the round, and loses the server once the clients have answered the round's first phase.
 
         The new server is made from the snapshot after the round before, which is returned.

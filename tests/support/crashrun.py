@@ -62,6 +62,7 @@ def work(state: Path, *, watch: Watcher = lambda _: None) -> None:
             "reason": record.reason,
             "rounds": [(committed.round_id, figures_of(committed)) for committed in store.rounds(RUN)],
             "snapshot": snapshot.state.decode(),
+            "transcript": [record.decode() for record in snapshot.transcript],
             "files": sorted(path.name for path in (state / "snapshots").iterdir()),
         }
     (state / RESULT).write_text(json.dumps(result))

@@ -74,7 +74,7 @@ class InProcessTransport:
                 continue
             results[client] = result if receive is None else b""
             if receive is not None:
-                receive(client, result)
+                receive(client, memoryview(result))
         self.bytes_up += up
         self.bytes_down += down
         self.after_phase(phase)

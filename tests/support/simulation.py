@@ -20,7 +20,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
 from fenchel_server.algorithms.partial.server import PartialServer
-from fenchel_server.contract import RoundReport
+from fenchel_server.contract import RoundReport, ServerState
 from support.halves import Halves
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ class Simulation(
             if report.outcome is not None or (rounds is not None and len(self.reports) >= rounds):
                 return report
 
-    def restore(self, snapshot: bytes, *, seed: int | None = None) -> None:
+    def restore(self, snapshot: ServerState, *, seed: int | None = None) -> None:
         """Replaces the server by one made from a snapshot, which works in a new attempt.
 
         Another seed is for draws that differ from those of the old server.

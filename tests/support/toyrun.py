@@ -15,7 +15,8 @@ from fenchel_common.errors import Refusal, ResultRejected
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.runconfig import RunConfig
-from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
+from fenchel_common.wire.parsing import Body
+from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport, ServerState
 from fenchel_server.release import Release
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.store import SetupRecord
@@ -69,7 +70,7 @@ class ToySetup:
             return PhaseRequest("layout", dict.fromkeys(PARTIES, b"1"))
         layout = json.dumps(sorted(results)).encode()
         record = SetupRecord(public_key=b"n", layout=layout, key_fingerprint="ab:cd", key_bits=2048)
-        return SetupDone(record, json.dumps({"round": 0, "total": 0.0}).encode())
+        return SetupDone(record, ServerState((b"0",), json.dumps({"round": 0, "total": 0.0}).encode()))
 
     def limits(self, phase: str) -> Mapping[ClientId, int]:  # noqa: ARG002 - of the interface
         return dict.fromkeys(PARTIES, LIMIT_BYTES)
@@ -104,8 +105,8 @@ class ToyAlgorithm:
             return PhaseRequest("sync", dict.fromkeys(sorted(unknown), json.dumps(self.total).encode()))
         return self._add()
 
-    def receive(self, phase: str, client: ClientId, result: bytes) -> None:  # noqa: ARG002 - of the interface
-        self.received[client] = result
+    def receive(self, phase: str, client: ClientId, result: Body) -> None:  # noqa: ARG002 - of the interface
+        self.received[client] = bytes(result)
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
         results, self.received = {**self.received, **results}, {}
@@ -125,8 +126,9 @@ class ToyAlgorithm:
             return RoundReport(metrics, Outcome.CONVERGED, "close enough")
         return RoundReport(metrics)
 
-    def snapshot(self) -> bytes:
-        return json.dumps({"round": self.round_id, "total": self.total}).encode()
+    def snapshot(self) -> ServerState:
+        own = json.dumps({"round": self.round_id, "total": self.total}).encode()
+        return ServerState(tuple(str(number).encode() for number in range(self.round_id + 1)), own)
 
     def last_state(self, _client: ClientId) -> bytes:
         return json.dumps(self.total).encode()
@@ -149,11 +151,12 @@ class ToyParts:
     def setup(self, attempt: int) -> SetupServer:  # noqa: ARG002 - of the interface
         return ToySetup()
 
-    def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
+    def restore(self, setup: SetupRecord, snapshot: ServerState) -> AlgorithmServer:
         assert setup.public_key == b"n"
         if self.restore_error is not None:
             raise self.restore_error
-        content = json.loads(snapshot)
+        content = json.loads(snapshot.own)
+        assert len(snapshot.records) == content["round"] + 1
         return ToyAlgorithm(content["round"], content["total"] + self.poison, self.last_round)
 
     def finish(self, setup: SetupRecord, algorithm: AlgorithmServer) -> PhaseRequest:

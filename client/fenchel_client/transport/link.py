@@ -48,6 +48,8 @@ WELCOME_S = 30.0
 """The time that the server may take to answer the hello."""
 SILENT_HEARTBEATS = 3.5
 """After so many heartbeat intervals without a message, the server counts as gone."""
+WORK_S = 0.05
+"""The CPU time between two heartbeats from which on a party with a task works on it. Waiting takes a tenth of it."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +85,7 @@ class Link:
         self._sent: Outcome | None = None
         self._given_up: TransientError | None = None
         self._last_heard_s = time.monotonic()
+        self._worked_s = time.process_time()
         self._greeted_with: TaskKey | None = None
         self.worked = False
         """Whether the server sent anything after its welcome."""
@@ -150,10 +153,15 @@ class Link:
         # A generator of its own, so that no variable keeps a long result in memory after it was sent.
         outcome = self._unsent()
         if outcome is None:
-            yield ClientMessage(heartbeat=Heartbeat())
+            yield ClientMessage(heartbeat=Heartbeat(working=self._works()))
         else:
             self._sent = outcome
             yield from result_messages(outcome, limit_bytes)
+
+    def _works(self) -> bool:
+        """Whether the party has worked on a task since the heartbeat before."""
+        before_s, self._worked_s = self._worked_s, time.process_time()
+        return self._desk.in_hand is not None and self._worked_s - before_s >= WORK_S
 
     def _unsent(self) -> Outcome | None:
         outcome = self._desk.outcome

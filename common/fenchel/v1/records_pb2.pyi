@@ -118,28 +118,3 @@ class RoundResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RoundResult: _TypeAlias = RoundResult  # noqa: Y015
-
-@_typing.final
-class ServerState(_message.Message):
-    """The server's state between two rounds, in its own store."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RECORDS_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    records: _builtins.bytes
-    """As in RoundTask."""
-    state: _builtins.bytes
-    def __init__(
-        self,
-        *,
-        records: _builtins.bytes = ...,
-        state: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ServerState: _TypeAlias = ServerState  # noqa: Y015

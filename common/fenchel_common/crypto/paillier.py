@@ -134,13 +134,19 @@ def validate(key: PublicKey, ciphertexts: bytes) -> None:
         raise MalformedVector(
             f"{len(ciphertexts)} bytes are not a whole number of {width}-byte ciphertexts; the buffer was cut or padded"
         )
-    product = mpz(1)
     numbers = split(ciphertexts, width)
     for position, number in enumerate(numbers):
         if not 0 < number < n_squared:
             problem = "is zero" if number == 0 else "is not below n²"
             raise InvalidCiphertext(f"ciphertext {position} {problem}")
-    for remainder in _reduced(numbers, n):
-        product = product * remainder % n
-    if math.gcd(product, n) != 1:
+    if math.gcd(_product(numbers, n), n) != 1:
         raise InvalidCiphertext("a ciphertext shares a factor with the key's modulus")
+
+
+def _product(numbers: list[mpz], modulus: mpz) -> mpz:
+    """The product modulo `modulus`, of pairs and pairs of pairs, so that other threads work during the reductions."""
+    factors = _reduced(numbers, modulus)
+    while len(factors) > 1:
+        odd = factors[len(factors) & ~1 :]
+        factors = _reduced([*map(mul, factors[::2], factors[1::2]), *odd], modulus)
+    return factors[0] if factors else mpz(1)

@@ -27,7 +27,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.blocks import block_vector_from_proto, block_vector_to_proto
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message
 from fenchel_common.wire.vectors import vector_from_proto, vector_to_proto
 
 
@@ -99,7 +99,7 @@ def result_to_bytes(result: Result) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def result_from_bytes(data: bytes, scope: Scope, *, coordinates: Positions | None = None) -> Result:
+def result_from_bytes(data: Body, scope: Scope, *, coordinates: Positions | None = None) -> Result:
     """Reads a result; its sums are on `coordinates` if the plan has some."""
     message = parsed_message(pb.AveragingResult, data)
     names = scope.vectors

@@ -27,7 +27,7 @@ from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.scoresums import ScoreFigures
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message
 from fenchel_common.wire.records import positions_from_bytes, positions_to_bytes
 from fenchel_common.wire.scope import (
     Scope,
@@ -65,7 +65,7 @@ def product_result_to_bytes(products: Products | None) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def product_result_from_bytes(data: bytes, scope: Scope) -> Products | None:
+def product_result_from_bytes(data: Body, scope: Scope) -> Products | None:
     message = parsed_message(corrective_pb2.CorrectiveProductResult, data)
     if message.lost:
         return None
@@ -110,7 +110,7 @@ def dual_result_to_bytes(result: DualResult | None) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
+def dual_result_from_bytes(data: Body, scope: Scope) -> DualResult | None:
     message = parsed_message(corrective_pb2.CorrectiveDualResult, data)
     if message.lost:
         return None
@@ -160,7 +160,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
+def primal_result_from_bytes(data: Body, scope: Scope) -> PrimalResult:
     message = parsed_message(corrective_pb2.CorrectivePrimalResult, data)
     return PrimalResult(
         point=_features(message, "point", scope),
@@ -188,7 +188,7 @@ def measured_result_to_bytes(figures: ScoreFigures | None) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def measured_result_from_bytes(data: bytes) -> ScoreFigures | None:
+def measured_result_from_bytes(data: Body) -> ScoreFigures | None:
     message = parsed_message(corrective_pb2.CorrectiveMeasuredResult, data)
     return score_figures_from_proto(message.figures, "figures") if message.HasField("figures") else None
 

@@ -13,7 +13,7 @@ from fenchel.v1 import corrective_pb2 as pb
 from fenchel_common.algorithms.corrective.messages import PrimalChoices
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def class_results_to_bytes(results: Sequence[bytes]) -> bytes:
     return pb.CorrectiveClassResults(results=results).SerializeToString(deterministic=True)
 
 
-def class_results_from_bytes(data: bytes, problems: int) -> tuple[bytes, ...]:
+def class_results_from_bytes(data: Body, problems: int) -> tuple[bytes, ...]:
     """The result of each of so many problems."""
     return _all_of(tuple(parsed_message(pb.CorrectiveClassResults, data).results), problems, "results")
 

@@ -12,7 +12,7 @@ from fenchel.v1 import records_pb2, vectors_pb2, visibility_pb2
 from fenchel_common.crypto.packing import FRACTION_BITS
 from fenchel_common.errors import InvalidInput
 from fenchel_common.leakage import Sight, Tally, Visibility
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message, split_message
 from fenchel_common.wire.records import records_from_bytes
 
 UNREADABLE = "unreadable"
@@ -37,7 +37,7 @@ class Content:
     ciphertext_bytes: int = 0
 
 
-def content_of(kind: type[Message], body: bytes, *, inside: Mapping[str, type[Message]] | None = None) -> Content:
+def content_of(kind: type[Message], body: Body, *, inside: Mapping[str, type[Message]] | None = None) -> Content:
     """Counts the values of a body that is a message of this kind, and its bytes of ciphertext.
 
     `inside` names fields of bytes whose bytes are a message themselves. A number that is not on the wire because it is
@@ -92,9 +92,18 @@ _Context = tuple[str, Visibility] | None
 """The outermost field that gives its values a class: its label and the class."""
 
 
-def _count_body(kind: type[Message], body: bytes, inside: Mapping[str, type[Message]], content: Content) -> None:
+def _count_body(kind: type[Message], body: Body, inside: Mapping[str, type[Message]], content: Content) -> None:
+    enclosed = [field for field in _fields(kind.DESCRIPTOR) if field.label in inside and not field.repeated]
     try:
-        _count(parsed_message(kind, body), None, inside, content)
+        if not enclosed:
+            _count(parsed_message(kind, body), None, inside, content)
+            return
+        # Each message that encloses a long one would be a copy of it.
+        (field,) = enclosed
+        message, part = split_message(kind, memoryview(body), field.name)
+        _count(message, None, inside, content)
+        if part:
+            _count_body(inside[field.label], part, inside, content)
     except InvalidInput:
         content.tally[Sight(UNREADABLE, Visibility.TRANSPORT, Visibility.TRANSPORT)] += 1
 

@@ -21,7 +21,7 @@ from fenchel_common.algorithms.hyfdca.messages import (
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.blocks import block_vector_to_proto
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message
 from fenchel_common.wire.scope import (
     Scope,
     feature_vector_from_proto,
@@ -67,7 +67,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
+def primal_result_from_bytes(data: Body, scope: Scope) -> PrimalResult:
     message = parsed_message(hyfdca_pb2.HyfdcaPrimalResult, data)
     due = len(fields(Figures))
     if len(message.figures) not in (0, due):
@@ -93,7 +93,7 @@ def product_result_to_bytes(result: ProductResult) -> bytes:
     )
 
 
-def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult:
+def product_result_from_bytes(data: Body, scope: Scope) -> ProductResult:
     message = parsed_message(hyfdca_pb2.HyfdcaProductResult, data)
     if not message.HasField("products"):
         raise InvalidInput("products: missing")
@@ -126,7 +126,7 @@ def dual_result_to_bytes(result: DualResult) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult:
+def dual_result_from_bytes(data: Body, scope: Scope) -> DualResult:
     message = parsed_message(hyfdca_pb2.HyfdcaDualResult, data)
     changes, restated = message.HasField("changes"), message.HasField("restated")
     return DualResult(

@@ -5,7 +5,7 @@ body in memory before its content is checked. Here the bytes of the body are rea
 many elements, or with a field that its kind of message does not have, is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, TypeVar, cast
 
@@ -16,6 +16,9 @@ from google.protobuf.message import DecodeError, Message
 from fenchel_common.errors import InvalidInput
 
 M = TypeVar("M", bound=Message)
+B = TypeVar("B", bytes, memoryview)
+Body = bytes | memoryview
+"""The bytes of a message; a long one is a view, so that what encloses it is taken off without a copy."""
 
 MAX_ELEMENTS: Final = 1 << 16
 """The most elements of a message from outside. A list that grows with samples or features is one field of bytes."""
@@ -40,7 +43,7 @@ _OF_TYPE: Final = {
 """The wire type of each type of field; all other types are varints."""
 
 
-def parsed_message(kind: type[M], data: bytes, *, limit: int | None = MAX_ELEMENTS) -> M:
+def parsed_message(kind: type[M], data: Body, *, limit: int | None = MAX_ELEMENTS) -> M:
     """The message of this kind in `data`; raises `InvalidInput` if the bytes are not such a message.
 
     Parameters
@@ -53,12 +56,30 @@ def parsed_message(kind: type[M], data: bytes, *, limit: int | None = MAX_ELEMEN
         grows_with_groups = kind.DESCRIPTOR.name in _OF_GROUPS
         count_elements(kind, data, limit=MAX_LAYOUT_ELEMENTS if grows_with_groups else limit)
     try:
-        return kind.FromString(data)
+        # It takes any buffer, which its types do not say.
+        return kind.FromString(cast(bytes, data))
     except DecodeError:
         raise _damaged(kind.DESCRIPTOR.name) from None
 
 
-def count_elements(kind: type[Message], data: bytes, *, limit: int) -> int:
+def split_message(kind: type[M], data: B, field: str) -> tuple[M, B]:
+    """The message of this kind in `data` without one field of bytes, and the content of that field, a part of `data`.
+
+    Raises `InvalidInput` if the bytes are not such a message.
+    """
+    count_elements(kind, data, limit=MAX_ELEMENTS)
+    descriptor = cast(Descriptor, kind.DESCRIPTOR)
+    number = descriptor.fields_by_name[field].number
+    rest, content = [], data[:0]
+    for found, begin, start, end in _Walk(descriptor.name, data, MAX_ELEMENTS).spans():
+        if found == number:
+            content = data[start:end]
+        else:
+            rest.append(data[begin:end])
+    return parsed_message(kind, b"".join(rest), limit=None), content
+
+
+def count_elements(kind: type[Message], data: Body, *, limit: int) -> int:
     """The number of elements in the bytes of a message.
 
     Elements are the message's fields and those of all messages inside, each occurrence counted, and the numbers in
@@ -72,7 +93,7 @@ def count_elements(kind: type[Message], data: bytes, *, limit: int) -> int:
 class _Walk:
     """Counts the elements of one body."""
 
-    def __init__(self, name: str, data: bytes, limit: int) -> None:
+    def __init__(self, name: str, data: Body, limit: int) -> None:
         self._name = name
         self._data = data
         self._limit = limit
@@ -103,6 +124,21 @@ class _Walk:
         if position > end:
             raise _damaged(self._name)
         return count
+
+    def spans(self) -> Iterator[tuple[int, int, int, int]]:
+        """The fields of a message that `through` has accepted: number, where field and content begin, where it ends."""
+        position = 0
+        while position < len(self._data):
+            begin = position
+            tag, start = self._varint(position, len(self._data))
+            if tag & 7 == _DELIMITED:
+                length, start = self._varint(start, len(self._data))
+                position = start + length
+            elif tag & 7 == _VARINT:
+                _, position = self._varint(start, len(self._data))
+            else:
+                position = start + _FIXED_BYTES[tag & 7]
+            yield tag >> 3, begin, start, position
 
     def _bounded(self, count: int) -> int:
         if count > self._limit:

@@ -25,7 +25,7 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.corrective import DIGEST_BYTES, objectives_from_proto, objectives_to_proto
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message
 from fenchel_common.wire.records import positions_from_bytes, positions_to_bytes
 from fenchel_common.wire.scope import (
     Scope,
@@ -55,7 +55,7 @@ def catch_up_result_to_bytes(shares: Mapping[int, OfPair] | None) -> bytes:
     return pb.PartialCatchUpResult(lost=shares is None, shares=given).SerializeToString(deterministic=True)
 
 
-def catch_up_result_from_bytes(data: bytes, scope: Scope) -> dict[int, OfPair] | None:
+def catch_up_result_from_bytes(data: Body, scope: Scope) -> dict[int, OfPair] | None:
     message = parsed_message(pb.PartialCatchUpResult, data)
     return None if message.lost else _pairs_from_proto(message.shares, _features(scope), "shares")
 
@@ -72,7 +72,7 @@ def product_result_to_bytes(result: ProductResult | None) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def product_result_from_bytes(data: bytes, scope: Scope) -> ProductResult | None:
+def product_result_from_bytes(data: Body, scope: Scope) -> ProductResult | None:
     message = parsed_message(pb.PartialProductResult, data)
     if message.lost:
         return None
@@ -113,7 +113,7 @@ def dual_result_to_bytes(result: DualResult | None) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def dual_result_from_bytes(data: bytes, scope: Scope) -> DualResult | None:
+def dual_result_from_bytes(data: Body, scope: Scope) -> DualResult | None:
     message = parsed_message(pb.PartialDualResult, data)
     if message.lost:
         return None
@@ -159,7 +159,7 @@ def primal_result_to_bytes(result: PrimalResult) -> bytes:
     ).SerializeToString(deterministic=True)
 
 
-def primal_result_from_bytes(data: bytes, scope: Scope) -> PrimalResult:
+def primal_result_from_bytes(data: Body, scope: Scope) -> PrimalResult:
     message = parsed_message(pb.PartialPrimalResult, data)
     read = _features(scope)
     return PrimalResult(

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from fenchel.v1 import records_pb2
-from fenchel_common.errors import InvalidInput, StateDamaged
+from fenchel_common.errors import InvalidInput
 from fenchel_common.framing import framed
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.records import CONFIRMATION_BYTES, NONCE_BYTES, Given, Moment, Record
 from fenchel_common.wire.arrays import numbers_from_bytes, numbers_to_bytes
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import B, parsed_message, split_message
 
 _LENGTH_BYTES = 4
 
@@ -77,14 +77,14 @@ def round_result_to_bytes(body: bytes, *, nonce: bytes, confirmation: bytes) -> 
     return records_pb2.RoundResult(nonce=nonce, confirmation=confirmation, body=body).SerializeToString()
 
 
-def round_result_from_bytes(data: bytes, party: ClientId) -> tuple[bytes, Given]:
+def round_result_from_bytes(data: B, party: ClientId) -> tuple[B, Given]:
     """The body of a result, and what the record of its phase says of it; the confirmation is not verified."""
-    message = parsed_message(records_pb2.RoundResult, data)
+    message, body = split_message(records_pb2.RoundResult, data, "body")
     if (len(message.nonce), len(message.confirmation)) != (NONCE_BYTES, CONFIRMATION_BYTES):
         raise InvalidInput(
             f"nonce, confirmation: must have {NONCE_BYTES} and {CONFIRMATION_BYTES} bytes in a result of a round"
         )
-    return message.body, Given(party, message.nonce, message.confirmation)
+    return body, Given(party, message.nonce, message.confirmation)
 
 
 def positions_to_bytes(named: Collection[ClientId], clients: Sequence[ClientId]) -> bytes:
@@ -97,23 +97,6 @@ def positions_from_bytes(data: bytes, clients: Sequence[ClientId], field: str) -
     if (positions >= len(clients)).any() or not (np.diff(positions) > 0).all():
         raise InvalidInput(f"{field}: must be ascending positions in the roster")
     return frozenset(clients[position] for position in positions.tolist())
-
-
-def server_state_to_bytes(records: Iterable[bytes], state: bytes) -> bytes:
-    """A snapshot of the server: the records of the run, and the state of its algorithm."""
-    return records_pb2.ServerState(records=records_to_bytes(records), state=state).SerializeToString()
-
-
-def server_state_from_bytes(data: bytes) -> tuple[tuple[bytes, ...], bytes]:
-    """Reads a snapshot that this server wrote; else raises `StateDamaged`."""
-    try:
-        message = parsed_message(records_pb2.ServerState, data, limit=None)
-        records = records_from_bytes(message.records)
-    except InvalidInput as error:
-        raise StateDamaged(f"the snapshot of the run cannot be read: {error}") from None
-    if not records:
-        raise StateDamaged("the snapshot of the run has no records")
-    return records, message.state
 
 
 def _pieces(data: bytes, width: int, *, count: int, field: str) -> list[bytes]:

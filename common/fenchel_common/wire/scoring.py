@@ -7,7 +7,7 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.errors import CryptoError, InvalidInput, StateDamaged
 from fenchel_common.ids import RoundId
 from fenchel_common.wire.block_states import block_sum_from_proto, block_sum_to_proto
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import Body, parsed_message
 from fenchel_common.wire.scope import Scope, optional_vector_to_proto, sample_vector_from_proto
 
 
@@ -23,7 +23,7 @@ def scoring_result_to_bytes(scores: BlockVector | None) -> bytes:
     return scoring_pb2.ScoringResult(scores=optional_vector_to_proto(scores)).SerializeToString(deterministic=True)
 
 
-def scoring_result_from_bytes(data: bytes, scope: Scope) -> BlockVector | None:
+def scoring_result_from_bytes(data: Body, scope: Scope) -> BlockVector | None:
     return _scores(parsed_message(scoring_pb2.ScoringResult, data), scope)
 
 

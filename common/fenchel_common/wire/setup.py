@@ -27,7 +27,7 @@ from fenchel_common.setup import (
     Spent,
 )
 from fenchel_common.wire.arrays import doubles_from_bytes, doubles_to_bytes
-from fenchel_common.wire.parsing import parsed_message
+from fenchel_common.wire.parsing import B, parsed_message, split_message
 from fenchel_common.wire.scorefigures import score_figures_from_proto, score_figures_to_proto
 
 PARTY_RUN_FORMAT = 5
@@ -252,12 +252,20 @@ def phase_result_to_bytes(body: bytes, spent: Spent) -> bytes:
     return message.SerializeToString()
 
 
-def phase_result_from_bytes(data: bytes) -> tuple[bytes, Spent]:
-    message = parsed_message(setup_pb2.PhaseResult, data)
-    seconds = (message.encrypt_s, message.decrypt_s, message.compute_s, message.serialise_s)
-    if not all(np.isfinite(part) and part >= 0.0 for part in (*seconds, message.cpu_s)):
+def phase_result_from_bytes(data: B) -> tuple[B, Spent]:
+    message, body = split_message(setup_pb2.PhaseResult, data, "body")
+    spent = Spent(
+        encrypt_s=message.encrypt_s,
+        decrypt_s=message.decrypt_s,
+        compute_s=message.compute_s,
+        serialise_s=message.serialise_s,
+        peak_memory_bytes=message.peak_memory_bytes,
+        cpu_s=message.cpu_s,
+    )
+    seconds = (spent.encrypt_s, spent.decrypt_s, spent.compute_s, spent.serialise_s, spent.cpu_s)
+    if not all(np.isfinite(part) and part >= 0.0 for part in seconds):
         raise InvalidInput("the seconds that a party reports are finite and not negative")
-    return message.body, Spent(*seconds, message.peak_memory_bytes, message.cpu_s)
+    return body, spent
 
 
 def _secrets_to_proto(secrets: RunSecrets) -> setup_pb2.RunSecrets:

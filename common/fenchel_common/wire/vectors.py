@@ -89,7 +89,7 @@ def vector_from_proto(message: vectors_pb2.Vector, key: RunKey) -> Vector:
     values, width = (plain.short_values, 4) if short else (plain.values, 8)
     if len(values) % width or len(plain.values if short else plain.short_values):
         raise MalformedVector(f"the values of a plain vector of this format must have {width} bytes each")
-    integers = np.frombuffer(values, dtype=f"<i{width}").astype(np.int64)
+    integers = np.frombuffer(values, dtype=f"<i{width}").astype(np.int64, copy=False)
     return PlainVector(key.bits, vector_format, plain.terms, integers, _tags_from_bytes(plain.tags))
 
 
@@ -101,7 +101,7 @@ def _masked_from_proto(message: vectors_pb2.Vector, key: RunKey) -> MaskedVector
     on_wire = _on_wire(vector_format)
     if len(masked.words) % on_wire.itemsize:
         raise MalformedVector("the words of a masked vector are not a whole number of words")
-    words = np.frombuffer(masked.words, dtype=on_wire).astype(word_type(vector_format))
+    words = np.frombuffer(masked.words, dtype=on_wire).astype(word_type(vector_format), copy=False)
     return MaskedVector(key.bits, vector_format, masked.terms, words, _tags_from_bytes(masked.tags))
 
 

@@ -14,7 +14,7 @@ from fenchel_deploy.attacks.tables import Table
 from fenchel_deploy.attacks.views import Array, PartyView, Transcript
 from fenchel_deploy.inprocess.parties import ATTEMPT, asked
 from fenchel_deploy.inprocess.phases import run_phases
-from fenchel_server.contract import AlgorithmServer
+from fenchel_server.contract import AlgorithmServer, ServerState
 
 Local = Literal["paper", "corrective"]
 
@@ -92,8 +92,8 @@ class Recorded:
         *,
         parties: Mapping[ClientId, Party],
         restart: Callable[[], Restarted],
-        restore: Callable[[bytes], AlgorithmServer],
-        snapshot: bytes,
+        restore: Callable[[ServerState], AlgorithmServer],
+        snapshot: ServerState,
     ) -> None:
         self.transcript = transcript
         self.views = views
@@ -115,7 +115,7 @@ class Recorded:
         """The parties, restarted; their counts of refusals begin at zero."""
         return self._restart()
 
-    def server(self, snapshot: bytes | None = None) -> AlgorithmServer:
+    def server(self, snapshot: ServerState | None = None) -> AlgorithmServer:
         """The real server half, from a snapshot of its own or from the end of the set-up."""
         return self._restore(self._snapshot if snapshot is None else snapshot)
 

@@ -33,10 +33,35 @@ def cpu_seconds(processes: Collection[int]) -> float:
 
 
 def peak_memory_mib(process: int) -> float:
-    """The most resident memory that a running process has had until now."""
-    status = (PROC / str(process) / "status").read_text()
-    (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(peak) / 1024.0
+    """The most resident memory that a process has had, since its start or since `forget_peak_memory`.
+
+    Raises `ProcessLookupError` if it does not run any more.
+    """
+    return _mib(process, "status", "VmHWM:")
+
+
+def forget_peak_memory(process: int) -> None:
+    """Lets `peak_memory_mib` begin anew with what the process has now; it must belong to this user."""
+    (PROC / str(process) / "clear_refs").write_text("5")
+
+
+def pss_mib(process: int) -> float:
+    """A process's proportional share of memory: of a page that n processes share, each has an n-th.
+
+    Raises `ProcessLookupError` if it does not run any more.
+    """
+    return _mib(process, "smaps_rollup", "Pss:")
+
+
+def _mib(process: int, file: str, name: str) -> float:
+    try:
+        lines = (PROC / str(process) / file).read_text().splitlines()
+    except FileNotFoundError:
+        lines = []
+    for line in lines:
+        if line.startswith(name):
+            return int(line.split()[1]) / 1024.0
+    raise ProcessLookupError(f"process {process} has ended")
 
 
 def _all_processes() -> dict[int, tuple[int, int]]:

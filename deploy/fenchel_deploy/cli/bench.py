@@ -18,6 +18,7 @@ from fenchel_deploy.bench import rounds as rounds_bench
 from fenchel_deploy.bench import tables as tables_bench
 from fenchel_deploy.bench.peers import Peer, load_peer
 from fenchel_deploy.cli.benchrun import bench_run
+from fenchel_deploy.cli.benchscale import bench_scale
 from fenchel_deploy.cli.choices import parse_choice, parse_grid, words
 from fenchel_deploy.cli.console import PlainConsole, terminal
 from fenchel_deploy.cli.exits import ExitCode
@@ -37,6 +38,7 @@ bench_app = typer.Typer(help="Measure encryption and runs, and count rounds, on 
 def register(app: typer.Typer) -> None:
     app.add_typer(bench_app, name="bench")
     bench_app.command("run", epilog=epilog("bench run"))(bench_run)
+    bench_app.command("scale", epilog=epilog("bench scale"))(bench_scale)
 
 
 @bench_app.command("crypto", epilog=epilog("bench crypto"))
@@ -98,9 +100,7 @@ def bench_rounds(
     repeat_encrypted: Annotated[
         bool, typer.Option("--repeat-encrypted", help="Repeat one setting of each set by real processes, encrypted.")
     ] = False,
-    participation: Annotated[
-        str, typer.Option(help="Comma-separated: all, fraction:P, cyclic:C; for corrective, who is there.")
-    ] = "all",
+    participation: Annotated[str, typer.Option(help="Comma-separated: all, fraction:P, cyclic:C.")] = "all",
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows, of the splits and of the draws.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="So many seeds, from --seed on, for splits and draws.")] = 1,
     output: FormatOption = Format.TABLE,

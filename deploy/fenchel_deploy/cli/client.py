@@ -10,13 +10,13 @@ import typer
 
 from fenchel_client.concessions import Concession, explained
 from fenchel_client.consent import Consent
-from fenchel_client.memory import share_one_heap
 from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_client.workers import LOCAL, cluster_at
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.privacy import CIPHERS
+from fenchel_common.processmemory import keep_heaps_small
 from fenchel_deploy.cli.choices import parse_choice
 from fenchel_deploy.cli.clientwatch import measured, traced
 from fenchel_deploy.cli.logs import LogFormat, LogFormatOption, VerboseOption, log_to_stderr
@@ -77,7 +77,7 @@ def client(
     verbose: VerboseOption = False,
 ) -> None:
     """Take part in a federation with the shard at DATA. Connects to the server, until the server dismisses it."""
-    share_one_heap()
+    keep_heaps_small(heaps=1)
     place = Place()
     log_to_stderr(log_format, place, verbose=verbose)
     address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)

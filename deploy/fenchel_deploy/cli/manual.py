@@ -218,6 +218,17 @@ ENTRIES: Final[Mapping[str, Entry]] = {
             ExitCode.TERMINATED: "ended by SIGTERM; its processes have ended",
         },
     ),
+    "bench scale": Entry(
+        (
+            "fenchel bench scale --parties 4,16 --samples 1e4,1e5",
+            "fenchel bench scale --parties 4 --samples 1e6 --ciphers masks --rounds 100 --gap 1e-3 --format json",
+        ),
+        {
+            ExitCode.DONE: "measured",
+            ExitCode.MISSED: "a run had no round; the report says why",
+            ExitCode.TERMINATED: "ended by SIGTERM; its processes have ended",
+        },
+    ),
     "bench crypto": Entry(("fenchel bench crypto --bits 3072", "fenchel bench crypto --peers phe,tenseal")),
     "bench rounds": Entry(("fenchel bench rounds --datasets digits --lambdas 1e-2 --grids 4x4",)),
     "bench tables": Entry(("fenchel bench tables --rows 100000",)),

@@ -1,6 +1,7 @@
 """`fenchel server`: the process that runs the rounds."""
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ import typer
 from rich.table import Table
 
 from fenchel_common.identity import Address, Kit
+from fenchel_common.processmemory import keep_heaps_small
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.cli.console import PlainConsole
 from fenchel_deploy.cli.eventlines import ALL_INTERFACES, line_of
@@ -82,6 +84,7 @@ def server(
     Ends when its runs are over, and tells the clients to end. The result of a run that is over when the server starts
     is printed once more.
     """
+    keep_heaps_small(heaps=os.cpu_count() or 1)
     place = Place()
     log_to_stderr(log_format, place, verbose=verbose)
     # Committed rounds are kept, and the next start continues after the last of them.

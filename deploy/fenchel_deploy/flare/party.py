@@ -12,12 +12,12 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fenchel_client.memory import share_one_heap
 from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.transport.answering import Reception
 from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Kit, LiveKit
+from fenchel_common.processmemory import keep_heaps_small
 from fenchel_deploy.flare.messages import TOPIC, messages_of, shareable_of, unavailable
 from fenchel_deploy.flare.site import Site
 from fenchel_deploy.owntable import OwnTable, check_party
@@ -63,7 +63,7 @@ class FenchelParty(Executor):  # type: ignore[misc]  # FLARE ships no types
         return unavailable() if reply is None else shareable_of(reply)
 
     def _start(self, local: Path, site_name: str) -> None:
-        share_one_heap()
+        keep_heaps_small(heaps=1)
         site = Site.read(local)
         self._open.enter_context(site.own_log())
         kit = Kit.load(site.kit)

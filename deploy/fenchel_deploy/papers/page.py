@@ -51,10 +51,10 @@ def markdown_table(table: Table) -> list[str]:
 def _circumstances(work: Work, seconds: float) -> list[str]:
     problem, plan = work.problem, work.experiment.problem
     training = problem.training
-    said = (
-        f"Data: {training.name}, {len(training.y)} samples that train and {len(problem.y_validation)} that never do, "
-        f"{training.X.shape[1]} columns; {plan.loss} loss, λ = {plan.lambda_:g}. "
-    )
+    samples = f"{len(training.y)} samples"
+    if len(problem.y_validation):
+        samples += f" that train and {len(problem.y_validation)} that never do"
+    said = f"Data: {training.name}, {samples}, {training.X.shape[1]} columns; {plan.loss} loss, λ = {plan.lambda_:g}. "
     if problem.stands_in:
         said += f"It stands in for {plan.dataset}, which is in no folder here: no figure can be compared with print. "
     said += (

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
-from fenchel_server.contract import AlgorithmServer
+from fenchel_server.contract import AlgorithmServer, ServerState
 
 
 class ServerHalf(Protocol):
@@ -42,7 +42,9 @@ class ServerHalf(Protocol):
         """
         ...
 
-    def restore(self, snapshot: bytes, *, settings: Any, layout: FederationLayout, key: RunKey) -> AlgorithmServer:
+    def restore(
+        self, snapshot: ServerState, *, settings: Any, layout: FederationLayout, key: RunKey
+    ) -> AlgorithmServer:
         """The algorithm in the state of `snapshot`, which `AlgorithmServer.snapshot` gave in the same run.
 
         Called when a server begins an attempt at a run after its set-up. Raises `StateDamaged` if the snapshot does

@@ -12,6 +12,7 @@ from fenchel_common.blocks import BlockSum, BlockVector
 from fenchel_common.crypto.vectors import Vector
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.ids import ClientId
+from fenchel_common.wire.parsing import Body
 
 NO_RESULT: Final = "no result"
 
@@ -113,7 +114,7 @@ class Intake(Generic[K]):
         reject the answer. Called by several threads at once.
     """
 
-    def __init__(self, asked: Iterable[ClientId], read: Callable[[ClientId, bytes], tuple[K, PhaseSums]]) -> None:
+    def __init__(self, asked: Iterable[ClientId], read: Callable[[ClientId, Body], tuple[K, PhaseSums]]) -> None:
         self._asked = tuple(asked)
         self._read = read
         self._lock = threading.Lock()
@@ -121,7 +122,7 @@ class Intake(Generic[K]):
         self._rejected: dict[ClientId, str] = {}
         self._sums: PhaseSums | None = None
 
-    def take(self, client: ClientId, body: bytes) -> None:
+    def take(self, client: ClientId, body: Body) -> None:
         """Takes the answer of a client; the caller takes at most one of each client.
 
         An answer is checked as a whole before any of its vectors is added. Raises a `FenchelError` if vectors that are

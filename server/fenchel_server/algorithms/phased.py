@@ -16,10 +16,10 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.records import ROUND, Moment
-from fenchel_common.wire.records import server_state_to_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_server.algorithms.intake import Answers, Intake, PhaseSums
 from fenchel_server.algorithms.transcript import Transcript
-from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport, ServerState
 
 NOT_THERE: Final = "not there when the round began"
 OTHER_CLIENTS: Final = "the snapshot is of other clients than the layout"
@@ -102,7 +102,7 @@ class PhasedServer(ABC, Generic[S, C, K]):
         self._transcript.add(Moment(attempt, round_id, ROUND), choices=self._round_choices())
         return self._first_request()
 
-    def receive(self, phase: str, client: ClientId, result: bytes) -> None:
+    def receive(self, phase: str, client: ClientId, result: Body) -> None:
         self._awaited(phase).take(client, result)
 
     def advance(self, phase: str, results: Mapping[ClientId, bytes]) -> PhaseRequest | RoundReport:
@@ -116,8 +116,8 @@ class PhasedServer(ABC, Generic[S, C, K]):
         self._transcript.forget([client])
         return self._transcript.enclosed(client, self._last_state(client))
 
-    def snapshot(self) -> bytes:
-        return server_state_to_bytes(self._transcript.records, self._snapshot())
+    def snapshot(self) -> ServerState:
+        return ServerState(self._transcript.records, self._snapshot())
 
     @abstractmethod
     def _forget(self, clients: frozenset[ClientId]) -> None:
@@ -150,7 +150,7 @@ class PhasedServer(ABC, Generic[S, C, K]):
         """The first phase of the round that `_begin` gave, made by `_request`; called once, right after `_begin`."""
 
     @abstractmethod
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[K, PhaseSums]:
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[K, PhaseSums]:
         """Reads the answer of a client that has a task, and checks all of it: what is kept, and the vectors to add.
 
         Several threads call it at once while the phase is under way, so it changes nothing. Raises a `FenchelError` to
@@ -189,16 +189,12 @@ class PhasedServer(ABC, Generic[S, C, K]):
     def _request(self, phase: str, tasks: Mapping[ClientId, bytes]) -> PhaseRequest:
         """Begins a phase: its results are awaited next."""
 
-        def read(client: ClientId, result: bytes) -> tuple[K, PhaseSums]:
+        def read(client: ClientId, result: Body) -> tuple[K, PhaseSums]:
             return self._read(phase, client, self._transcript.opened(client, result))
 
         self._current().phase = phase
         self._intake = Intake(tasks, read)
-        return PhaseRequest(phase, {client: self._transcript.enclosed(client, body) for client, body in tasks.items()})
-
-    def _take_records(self, records: Iterable[bytes]) -> None:
-        """Takes the records of a snapshot in place of those so far."""
-        self._transcript = Transcript(self.layout.clients, records)
+        return PhaseRequest(phase, self._transcript.all_enclosed(tasks))
 
     def _put_on_record(self, contributors: Iterable[ClientId], choices: bytes = b"") -> None:
         """Ends the phase under way: the results of these clients count.

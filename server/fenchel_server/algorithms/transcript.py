@@ -4,10 +4,11 @@ The server puts a record at the end of every phase and at the beginning of every
 next task the records that it lacks. It keeps all records of a run: a client that restarts needs them from the first on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fenchel_common.ids import ClientId
 from fenchel_common.records import Given, Moment, Record, seed_from_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.records import record_from_bytes, record_to_bytes, round_result_from_bytes, round_task_to_bytes
 
 
@@ -54,10 +55,19 @@ class Transcript:
         first = self._told[client]
         return round_task_to_bytes(body, first=first, records=self._records[first:])
 
-    def opened(self, client: ClientId, result: bytes) -> bytes:
+    def all_enclosed(self, tasks: Mapping[ClientId, bytes]) -> dict[ClientId, bytes]:
+        """The tasks of a phase with the records that each client lacks; clients with the same task share its bytes."""
+        made: dict[tuple[int, int], bytes] = {}
+        for client, body in tasks.items():
+            same = self._told[client], id(body)
+            if same not in made:
+                made[same] = self.enclosed(client, body)
+        return {client: made[self._told[client], id(body)] for client, body in tasks.items()}
+
+    def opened(self, client: ClientId, result: Body) -> memoryview:
         """A result of the phase under way without its envelope; several threads may open results at once.
 
         Raises `InvalidInput` if the envelope cannot be read.
         """
-        body, self._given[client] = round_result_from_bytes(result, client)
+        body, self._given[client] = round_result_from_bytes(memoryview(result), client)
         return body

@@ -35,15 +35,20 @@ class CountedTransport(WrappedTransport):
         results: dict[ClientId, bytes] = {}
         counts: dict[ClientId, Content] = {}
 
-        def count(client: ClientId, body: bytes) -> None:
+        def count(client: ClientId, body: memoryview) -> None:
             counts[client] = content_of(messages.result, body, inside=messages.inside)
             if receive is not None:
                 receive(client, body)
-            results[client] = b"" if receive is not None else body
+            results[client] = b"" if receive is not None else bytes(body)
 
         gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits, receive=count)
         seen = Ledger()
-        sent = {client: content_of(messages.task, body, inside=messages.inside) for client, body in tasks.items()}
+        # Parties with the same task share its bytes.
+        made = {
+            name: content_of(messages.task, body, inside=messages.inside)
+            for name, body in {id(body): body for body in tasks.values()}.items()
+        }
+        sent = {client: made[id(body)] for client, body in tasks.items()}
         for direction, contents in ((Direction.DOWN, sent), (Direction.UP, counts)):
             for client, content in contents.items():
                 seen.add(client, direction, content.tally)

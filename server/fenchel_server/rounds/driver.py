@@ -16,9 +16,10 @@ from typing import cast
 from fenchel_common.errors import AlignmentError, FenchelError, ResultRejected, StoreError
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.metrics import RoundMetrics
+from fenchel_common.processmemory import give_back_free_memory
 from fenchel_common.runconfig import RunConfig
 from fenchel_common.setup import FINISH
-from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport
+from fenchel_server.contract import AlgorithmServer, Outcome, PhaseRequest, RoundReport, ServerState
 from fenchel_server.release import Release, ReleaseSummary
 from fenchel_server.rounds.events import (
     Advance,
@@ -47,9 +48,10 @@ from fenchel_server.rounds.machine import step
 from fenchel_server.rounds.outcome import outcome_of
 from fenchel_server.rounds.parts import RunParts
 from fenchel_server.rounds.phases import Rules, RunState
+from fenchel_server.rounds.savedrun import SavedRun
 from fenchel_server.rounds.setup import SetupDone, SetupServer
 from fenchel_server.rounds.transport import PhaseId, Receive, Transport
-from fenchel_server.store import Ending, RoundRecord, RunStatus, SetupRecord, Store
+from fenchel_server.store import Ending, RoundRecord, RunStatus, Store
 from fenchel_server.store.base import SETUP_ROUND
 
 STOP_LOOK_S = 1.0
@@ -89,6 +91,7 @@ class Driver:
         self._run = run
         self._parts = parts
         self._store = store
+        self._saved = SavedRun(run, parts, store)
         self._transport = transport
         self._clock = clock
         self._watch = watch
@@ -155,7 +158,7 @@ class Driver:
             case BeginRound():
                 return self._begin_round(effect)
             case BeginFinish():
-                return self._compute(lambda: self._parts.finish(self._setup_record(), self._restored()))
+                return self._compute(lambda: self._parts.finish(self._saved.setup_record(), self._restored()))
             case Gather(round_id, phase):
                 return self._gather(PhaseId(self._run, round_id, phase, self._attempt))
             case Advance(phase):
@@ -209,7 +212,8 @@ class Driver:
 
     def _advance(self, phase: str) -> PhaseRequest | SetupDone | RoundReport:
         if self._setup is not None:
-            return self._setup.advance(phase, self._results)
+            results, self._results = self._results, {}
+            return self._setup.advance(phase, results)
         return self._restored().advance(phase, {})
 
     def _gather(self, phase: PhaseId) -> PhaseGathered | Broke:
@@ -226,6 +230,8 @@ class Driver:
             raise
         except FenchelError as error:
             return Broke(str(error))
+        finally:
+            self._request = replace(self._request, tasks={})
         took_s = self._clock() - began
         with self._ledger.spending(Kind.COMPUTE):
             self._ledger.add_phase(phase.phase, gathered, seconds=took_s)
@@ -247,14 +253,14 @@ class Driver:
     def _limits(self, phase: str) -> Mapping[ClientId, int]:
         if self._setup is not None:
             return self._setup.limits(phase)
-        return self._parts.limits(phase, self._setup_record())
+        return self._parts.limits(phase, self._saved.setup_record())
 
     def _compute(self, work: Callable[[], PhaseRequest | SetupDone | RoundReport]) -> Event:
         """Lets the set-up or the algorithm work, and gives the event that follows."""
         try:
             with self._ledger.spending(Kind.COMPUTE):
                 outcome = work()
-                snapshot = self._restored().snapshot() if isinstance(outcome, RoundReport) else b""
+                snapshot = self._restored().snapshot() if isinstance(outcome, RoundReport) else None
         except ResultRejected as error:
             self._ledger.add_absence(ClientId(error.client), self._request.phase, f"rejected: {error.reason}")
             return ResultRefused(ClientId(error.client), error.reason)
@@ -271,20 +277,21 @@ class Driver:
             case SetupDone():
                 return self._setup_ready(outcome)
             case RoundReport():
+                assert snapshot is not None, "a report comes with a snapshot"
                 return self._round_ready(outcome, snapshot)
 
     def _setup_ready(self, done: SetupDone) -> SetupReady:
         record = self._take_record(SETUP_ROUND)
-        self._commit = lambda _: self._store.commit_setup(self._run, done.record, record, done.snapshot)
+        self._commit = lambda _: self._saved.commit_setup(done, record)
         return SetupReady(done.warnings)
 
-    def _round_ready(self, report: RoundReport, snapshot: bytes) -> RoundReady:
+    def _round_ready(self, report: RoundReport, snapshot: ServerState) -> RoundReady:
         for client, reason in sorted(report.metrics.absences.items()):
             if not self._ledger.knows_absence_of(client):
                 self._ledger.add_absence(client, WHOLE_ROUND, reason)
         metrics = replace(report.metrics, closing=self._closing)
         record = self._take_record(metrics.round, metrics)
-        self._commit = lambda ending: self._store.commit_round(self._run, replace(record, ending=ending), snapshot)
+        self._commit = lambda ending: self._saved.commit_round(replace(record, ending=ending), snapshot)
         return RoundReady(metrics, record.seconds[TOTAL], self._ending_of(report), record)
 
     def _ending_of(self, report: RoundReport) -> Ending | None:
@@ -300,6 +307,7 @@ class Driver:
         with self._ledger.spending(Kind.STORE):
             self._commit(ending)
         self._setup = self._commit = None
+        give_back_free_memory()
 
     def _take_record(self, round_id: RoundId, metrics: RoundMetrics | None = None) -> RoundRecord:
         """The record of the round that ends now; the costs from now on are the next round's."""
@@ -322,7 +330,7 @@ class Driver:
         """Keeps the model if the parties released it in the last phase."""
         if self._request.phase != FINISH:
             return None
-        release = self._parts.released(self._setup_record(), self._results)
+        release = self._parts.released(self._saved.setup_record(), self._results)
         if release is None:
             return None
         if release.weights is None:
@@ -334,17 +342,8 @@ class Driver:
     def _seen_outside_rounds(self) -> str:
         return self._ledger.seen_with(self._store.run(self._run).seen)
 
-    def _setup_record(self) -> SetupRecord:
-        record = self._store.setup(self._run)
-        if record is None:
-            raise AssertionError("rounds begin only after the set-up is committed")
-        return record
-
     def _restored(self) -> AlgorithmServer:
         """The algorithm of this attempt, restored from the last commit if the attempt has none yet."""
         if self._algorithm is None:
-            snapshot = self._store.snapshot(self._run)
-            if snapshot is None:
-                raise AssertionError("rounds begin only after the set-up is committed")
-            self._algorithm = self._parts.restore(self._setup_record(), snapshot.state)
+            self._algorithm = self._saved.restored()
         return self._algorithm

@@ -26,7 +26,7 @@ class MeasuredTransport(WrappedTransport):
         spent: dict[ClientId, Spent] = {}
         unreadable: dict[ClientId, Absence] = {}
 
-        def open_envelope(client: ClientId, envelope: bytes) -> None:
+        def open_envelope(client: ClientId, envelope: memoryview) -> None:
             try:
                 body, spent[client] = phase_result_from_bytes(envelope)
             except InvalidInput as error:
@@ -34,7 +34,7 @@ class MeasuredTransport(WrappedTransport):
                 return
             if receive is not None:
                 receive(client, body)
-            results[client] = b"" if receive is not None else body
+            results[client] = b"" if receive is not None else bytes(body)
 
         gathered = self._transport.gather(phase, tasks, deadline_s=deadline_s, limits=limits, receive=open_envelope)
         in_order = {client: results[client] for client in gathered.results if client in results}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from fenchel_common.ids import ClientId
-from fenchel_server.contract import AlgorithmServer, PhaseRequest
+from fenchel_server.contract import AlgorithmServer, PhaseRequest, ServerState
 from fenchel_server.release import Release
 from fenchel_server.rounds.setup import SetupServer
 from fenchel_server.store import SetupRecord
@@ -25,7 +25,7 @@ class RunParts(Protocol):
         """A fresh set-up; called at the beginning of each attempt at the set-up, with its number."""
         ...
 
-    def restore(self, setup: SetupRecord, snapshot: bytes) -> AlgorithmServer:
+    def restore(self, setup: SetupRecord, snapshot: ServerState) -> AlgorithmServer:
         """The algorithm in the state of `snapshot`; called at the beginning of an attempt, after the set-up.
 
         Raises `StateDamaged` if the snapshot does not fit the set-up.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fenchel_common.ids import ClientId
-from fenchel_server.contract import PhaseRequest
+from fenchel_server.contract import PhaseRequest, ServerState
 from fenchel_server.store import SetupRecord
 
 
@@ -17,7 +17,7 @@ class SetupDone:
     """
 
     record: SetupRecord
-    snapshot: bytes
+    snapshot: ServerState
     warnings: tuple[str, ...] = ()
 
 

@@ -54,7 +54,7 @@ class PortBytes:
     down: int
 
 
-Receive = Callable[[ClientId, bytes], None]
+Receive = Callable[[ClientId, memoryview], None]
 """Takes a client's result when it has come; several threads may call it at once."""
 
 
@@ -93,7 +93,7 @@ class Transport(Protocol):
         limits: Mapping[ClientId, int] | None = None,
         receive: Receive | None = None,
     ) -> Gathered:
-        """Gives each client its task and returns when all clients have answered, or when the deadline has passed.
+        """Gives each client its task, and returns when all clients have answered or those that have not stand still.
 
         Parameters
         ----------
@@ -102,7 +102,8 @@ class Transport(Protocol):
         tasks
             The body of each client's task. A client that attaches before the deadline still gets its task.
         deadline_s
-            The most seconds to wait for results.
+            After so many seconds without a result or a sign of work, a client stands still. A transport that sees no
+            work counts from the beginning; one that does bounds the time of a phase all the same.
         limits
             The most bytes of each client's result. A client that announces more is absent, with the reason. The
             transport's own limit holds too, and is the only one for a client that is not named.

@@ -123,10 +123,11 @@ class RoundRecord:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The algorithm's whole state after a committed round."""
+    """The algorithm's state after a committed round, and the records of the run until then."""
 
     round_id: RoundId
     state: bytes
+    transcript: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +179,17 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
-        """Commits round 0 with the results of the set-up and the algorithm's first state.
+    def commit_setup(
+        self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes, transcript: Sequence[bytes] = ()
+    ) -> None:
+        """Commits round 0 with the results of the set-up, the algorithm's first state, and the first records.
 
         The run must be running and have no committed round.
         """
 
     @abstractmethod
-    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
-        """Commits the next round and replaces the snapshot.
+    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes, transcript: Sequence[bytes] = ()) -> None:
+        """Commits the next round, replaces the snapshot, and adds `transcript` to the records of the run.
 
         The run must be running, and `record` must follow the last committed round.
         """

@@ -72,18 +72,20 @@ class MemoryStore(Store):
             self._put(stored, replace(stored.record, status=RunStatus.RUNNING, reason="", attempt=attempt))
             return attempt
 
-    def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
+    def commit_setup(
+        self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes, transcript: Sequence[bytes] = ()
+    ) -> None:
         with self._lock:
             stored = self._get(run)
             check_commit(stored.record, record, last=stored.last, setup=True)
             keyed = replace(stored.record, key_fingerprint=setup.key_fingerprint, key_bits=setup.key_bits)
-            self._commit(replace(stored, record=keyed, setup=setup), record, snapshot)
+            self._commit(replace(stored, record=keyed, setup=setup), record, snapshot, transcript)
 
-    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes, transcript: Sequence[bytes] = ()) -> None:
         with self._lock:
             stored = self._get(run)
             check_commit(stored.record, record, last=stored.last, setup=False)
-            self._commit(stored, record, snapshot)
+            self._commit(stored, record, snapshot, transcript)
 
     def setup(self, run: RunId) -> SetupRecord | None:
         with self._lock:
@@ -151,6 +153,7 @@ class MemoryStore(Store):
         self._runs[record.run] = replace(stored, record=touched)
         return touched
 
-    def _commit(self, stored: _Run, record: RoundRecord, snapshot: bytes) -> None:
-        grown = replace(stored, rounds=(*stored.rounds, record), snapshot=Snapshot(record.round_id, snapshot))
-        self._put(grown, stored.record)
+    def _commit(self, stored: _Run, record: RoundRecord, state: bytes, transcript: Sequence[bytes]) -> None:
+        before = () if stored.snapshot is None else stored.snapshot.transcript
+        snapshot = Snapshot(record.round_id, state, (*before, *transcript))
+        self._put(replace(stored, rounds=(*stored.rounds, record), snapshot=snapshot), stored.record)

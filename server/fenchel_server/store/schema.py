@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fenchel_common.errors import NoState, SchemaTooNew, StoreError
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 APPLICATION_ID = 0x46454E43
 """Marks the file as Fenchel's, so that no other program's database is used by mistake."""
 
@@ -39,6 +39,14 @@ CREATE TABLE parties (
     round_id INTEGER,
     phase TEXT,
     reason TEXT NOT NULL
+) STRICT
+"""
+TRANSCRIPTS = """
+CREATE TABLE transcripts (
+    run TEXT NOT NULL REFERENCES runs (run),
+    position INTEGER NOT NULL CHECK (position >= 0),
+    record BLOB NOT NULL,
+    PRIMARY KEY (run, position)
 ) STRICT
 """
 OTHERS = """
@@ -102,6 +110,7 @@ UPGRADES = {
         "DROP TABLE parties",
         PARTIES,
     ),
+    6: (TRANSCRIPTS,),
 }
 """For each older version the statements that bring a database to the next version."""
 
@@ -140,7 +149,7 @@ def create_database(path: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
-        for statement in (RUNS, PARTIES, *OTHERS.strip().split(";\n")):
+        for statement in (RUNS, PARTIES, TRANSCRIPTS, *OTHERS.strip().split(";\n")):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

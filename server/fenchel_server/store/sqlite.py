@@ -16,7 +16,6 @@ from fenchel_server.store.base import (
     UNENDED,
     AbsenceRecord,
     Clock,
-    Ending,
     PartyRecord,
     RoundRecord,
     RunRecord,
@@ -30,6 +29,7 @@ from fenchel_server.store.base import (
     check_status,
 )
 from fenchel_server.store.partytable import read_parties, replace_parties
+from fenchel_server.store.rows import ROUND_COLUMNS, RUN_COLUMNS, round_record, run_record
 from fenchel_server.store.schema import connect, create_database
 from fenchel_server.store.statedir import (
     DATABASE_NAME,
@@ -41,12 +41,10 @@ from fenchel_server.store.statedir import (
     sweep_snapshots,
     write_snapshot,
 )
+from fenchel_server.store.transcripts import add_to_transcript, read_transcript
 
 SNAPSHOT_READS = 3
 """How often a reader tries: a live server may replace a snapshot between looking up its name and reading it."""
-
-RUN_COLUMNS = "run, name, config, status, reason, created, updated, attempt, key_fingerprint, key_bits, outcome, seen"
-ROUND_COLUMNS = "round_id, metrics, bytes_up, bytes_down, seconds, ending_status, ending_reason, clients, seen, server"
 
 
 class SqliteStore(Store):
@@ -120,7 +118,7 @@ class SqliteStore(Store):
     def runs(self) -> tuple[RunRecord, ...]:
         with self._reading() as connection:
             rows = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs ORDER BY position")  # noqa: S608 a constant
-            return tuple(_run_record(row) for row in rows)
+            return tuple(run_record(row) for row in rows)
 
     def begin_attempt(self, run: RunId) -> int:
         with self._writing(server=True) as connection:
@@ -133,7 +131,9 @@ class SqliteStore(Store):
             )
             return attempt
 
-    def commit_setup(self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes) -> None:
+    def commit_setup(
+        self, run: RunId, setup: SetupRecord, record: RoundRecord, snapshot: bytes, transcript: Sequence[bytes] = ()
+    ) -> None:
         with self._writing(server=True) as connection:
             check_commit(_run(connection, run), record, last=_last_round(connection, run), setup=True)
             connection.execute(
@@ -141,13 +141,13 @@ class SqliteStore(Store):
                 (setup.key_fingerprint, setup.key_bits, run),
             )
             connection.execute("INSERT INTO setups VALUES (?, ?, ?)", (run, setup.public_key, setup.layout))
-            self._insert_round(connection, run, record, snapshot)
+            self._insert_round(connection, run, record, snapshot, transcript)
 
-    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+    def commit_round(self, run: RunId, record: RoundRecord, snapshot: bytes, transcript: Sequence[bytes] = ()) -> None:
         with self._writing(server=True) as connection:
             check_commit(_run(connection, run), record, last=_last_round(connection, run), setup=False)
             replaced = _snapshot_file(connection, run)
-            self._insert_round(connection, run, record, snapshot)
+            self._insert_round(connection, run, record, snapshot, transcript)
         if replaced is not None:
             remove_snapshot(self._directory, replaced[1].name)
 
@@ -169,7 +169,7 @@ class SqliteStore(Store):
                 f"SELECT {ROUND_COLUMNS} FROM rounds WHERE run = ? ORDER BY round_id",  # noqa: S608 a constant
                 (run,),
             )
-            return tuple(_round_record(row, absences.get(row[0], [])) for row in rows)
+            return tuple(round_record(row, absences.get(row[0], [])) for row in rows)
 
     def last_round(self, run: RunId) -> RoundId | None:
         with self._reading() as connection:
@@ -180,11 +180,11 @@ class SqliteStore(Store):
         for _ in range(SNAPSHOT_READS):
             with self._reading() as connection:
                 _run(connection, run)
-                found = _snapshot_file(connection, run)
+                found, transcript = _snapshot_file(connection, run), read_transcript(connection, run)
             if found is None:
                 return None
             try:
-                return Snapshot(found[0], read_snapshot(self._directory, found[1]))
+                return Snapshot(found[0], read_snapshot(self._directory, found[1]), transcript)
             except FileNotFoundError:
                 continue
         raise StateDamaged(f"the snapshot of run {run} is missing; restore the state directory from a backup")
@@ -244,7 +244,14 @@ class SqliteStore(Store):
                 if self._server_lock is not None:
                     self._server_lock.release()
 
-    def _insert_round(self, connection: sqlite3.Connection, run: RunId, record: RoundRecord, snapshot: bytes) -> None:
+    def _insert_round(
+        self,
+        connection: sqlite3.Connection,
+        run: RunId,
+        record: RoundRecord,
+        snapshot: bytes,
+        transcript: Sequence[bytes],
+    ) -> None:
         seconds = json.dumps(dict(record.seconds))
         ending = (None, None) if record.ending is None else (record.ending.status, record.ending.reason)
         clients = json.dumps({client: dict(costs) for client, costs in record.clients.items()})
@@ -261,6 +268,7 @@ class SqliteStore(Store):
                 for position, absence in enumerate(record.absences)
             ],
         )
+        add_to_transcript(connection, run, transcript)
         file = write_snapshot(self._directory, run, record.round_id, snapshot)
         connection.execute(
             "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)",
@@ -307,33 +315,7 @@ def _run(connection: sqlite3.Connection, run: RunId) -> RunRecord:
     row = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE run = ?", (run,)).fetchone()  # noqa: S608 a constant
     if row is None:
         raise _unknown(run)
-    return _run_record(row)
-
-
-def _run_record(
-    row: tuple[str, str, str, str, str, float, float, int, str | None, int | None, str | None, str],
-) -> RunRecord:
-    run, name, config, status = row[:4]
-    return RunRecord(RunId(run), name, config, RunStatus(status), *row[4:])
-
-
-def _round_record(
-    row: tuple[int, str, int, int, str, str | None, str | None, str, str, str], absences: list[AbsenceRecord]
-) -> RoundRecord:
-    round_id, metrics, up, down, seconds, status, reason, clients, seen, server = row
-    ending = None if status is None or reason is None else Ending(RunStatus(status), reason)
-    return RoundRecord(
-        round_id=RoundId(round_id),
-        metrics=metrics,
-        absences=tuple(absences),
-        bytes_up=up,
-        bytes_down=down,
-        seconds=json.loads(seconds),
-        ending=ending,
-        clients=json.loads(clients),
-        seen=seen,
-        server=json.loads(server),
-    )
+    return run_record(row)
 
 
 def _last_round(connection: sqlite3.Connection, run: RunId) -> RoundId | None:

@@ -16,6 +16,7 @@ from fenchel_common.errors import FenchelError, ServerUnavailable, SessionSupers
 from fenchel_common.ids import ClientId
 from fenchel_common.wire.frames import TaskKey, public_text
 from fenchel_server.rounds.transport import Absence, Exchange, Gathered, PhaseId, Receive
+from fenchel_server.transport.opentask import OpenTask, seconds_left
 from fenchel_server.transport.outbox import Delivery, Outbox, Verdict, Welcome
 
 
@@ -23,23 +24,6 @@ from fenchel_server.transport.outbox import Delivery, Outbox, Verdict, Welcome
 class _Attached:
     outbox: Outbox
     last_heard_s: float
-
-
-@dataclass(slots=True)
-class _Task:
-    """One client's task in the phase under way."""
-
-    body: bytes
-    limit_bytes: int | None = None
-    result: bytes | None = None
-    absence: str | None = None
-    settled_at: float | None = None
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-    @property
-    def settled(self) -> bool:
-        return self.result is not None or self.absence is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +44,7 @@ class Mailbox:
         self._attached: dict[ClientId, _Attached] = {}
         self._incarnations: dict[ClientId, str] = {}
         self._key: TaskKey | None = None
-        self._tasks: dict[ClientId, _Task] = {}
+        self._tasks: dict[ClientId, OpenTask] = {}
         self._receive: Receive | None = None
         self._receivers = threading.BoundedSemaphore(os.cpu_count() or 1)
         self._receiving = 0
@@ -154,7 +138,7 @@ class Mailbox:
         failure: Exception | None = None
         try:
             with self._receivers:
-                receive(client, result)
+                receive(client, memoryview(result))
         except Exception as error:
             failure = error  # raised by `gather`: the client has done nothing wrong
         with self._changed:
@@ -171,6 +155,12 @@ class Mailbox:
                 self._last_accepted[client] = key
                 self._changed.notify_all()
             return verdict
+
+    def progressed(self, client: ClientId) -> None:
+        """Notes that the client works on its task, or that a piece of its task or of its result has passed."""
+        with self._changed:
+            if (task := self._tasks.get(client)) is not None:
+                task.progressed_s = time.monotonic()
 
     def awaits(self, client: ClientId, key: TaskKey) -> bool:
         """Whether the client still owes the result of that task."""
@@ -198,17 +188,18 @@ class Mailbox:
         limits: Mapping[ClientId, int] | None = None,
         receive: Receive | None = None,
     ) -> Gathered:
-        """Begins a phase, waits until every task is settled or the deadline has passed, and ends the phase.
+        """Begins a phase, waits until every task is settled or the open ones stand still, and ends the phase.
 
-        Results that came in time are received even if that takes longer than the deadline.
+        Results that came in time are received even if that takes longer.
         """
-        started = self._clock()
+        # A condition waits by the monotonic clock.
+        started, began_s = self._clock(), time.monotonic()
         with self._changed:
             if self._key is not None:
                 raise RuntimeError(f"phase {self._key} is under way; phases cannot overlap")
             self._key = TaskKey(run=phase.run, round=phase.round, phase=phase.phase, attempt=phase.attempt)
             allowed = limits or {}
-            self._tasks = {client: _Task(body, allowed.get(client)) for client, body in tasks.items()}
+            self._tasks = {client: OpenTask(body, allowed.get(client)) for client, body in tasks.items()}
             self._receive = receive
             try:
                 for client, task in self._tasks.items():
@@ -216,8 +207,8 @@ class Mailbox:
                         task.absence = f"dismissed: {self._dismissed}"
                     elif client in self._attached:
                         self._attached[client].outbox.put(Delivery(self._key, task.body))
-                self._changed.wait_for(self._all_settled, timeout=deadline_s)
-                gathered = self._outcome(deadline_s, started)
+                self._wait_for_results(began_s, deadline_s)
+                gathered = self._outcome(began_s, deadline_s, started)
                 self._changed.wait_for(lambda: not self._receiving)
                 if self._failure is not None:
                     raise self._failure
@@ -294,16 +285,19 @@ class Mailbox:
             return Verdict.ACCEPTED
         return Verdict.DUPLICATE if self._last_accepted.get(client) == key else Verdict.NOT_OPEN
 
-    def _all_settled(self) -> bool:
-        return all(task.settled for task in self._tasks.values())
+    def _wait_for_results(self, began_s: float, deadline_s: float) -> None:
+        tasks = self._tasks.values()
+        while (left_s := seconds_left(tasks, time.monotonic(), began_s=began_s, deadline_s=deadline_s)) > 0:
+            self._changed.wait(left_s)
 
-    def _outcome(self, deadline_s: float, started: float) -> Gathered:
+    def _outcome(self, began_s: float, deadline_s: float, started: float) -> Gathered:
         ended = self._clock()
         absences = {}
         for client, task in self._tasks.items():
             if not task.settled:
                 state = "" if client in self._present() else " (not connected)"
-                task.absence = f"no result within {deadline_s:g} s{state}"
+                reason = task.absence_at(time.monotonic(), began_s=began_s, deadline_s=deadline_s)
+                task.absence = f"{reason}{state}"
             if task.absence is not None:
                 absences[client] = Absence(client, task.absence)
         return Gathered(

@@ -68,6 +68,8 @@ class ResultReader:
         if self._body is None:
             raise ProtocolViolation("a chunk belongs to no result")
         self._body.add(chunk)
+        if self._body.kept and chunk.index:
+            self._mailbox.progressed(self._client)
         self._finish_if_whole()
 
     def _finish_if_whole(self) -> None:

@@ -150,6 +150,8 @@ class FederationServicer(federation_pb2_grpc.FederationServicer):
                 for frame in task_frames(item.key, item.body):
                     self._mailbox.count(outbox.client, item.key, down=frame.ByteSize())
                     yield frame
+                    if frame.chunk.index:
+                        self._mailbox.progressed(outbox.client)
             return
         message = self._message(item)
         self._mailbox.count(outbox.client, None, down=message.ByteSize())
@@ -267,6 +269,8 @@ class _Reader:
         self._mailbox.count(self._client, None, up=message.ByteSize())
         if kind == "heartbeat":
             self._count_idle_message()
+            if message.heartbeat.working:
+                self._mailbox.progressed(self._client)
         else:
             raise ProtocolViolation(f"a message of kind {kind!r} is not expected here")
 

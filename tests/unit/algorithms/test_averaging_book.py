@@ -199,7 +199,7 @@ def test_figures_are_not_opened_without_a_party_although_the_server_asks() -> No
 
 
 def _body(run: Averaging, result: bytes) -> bytes:
-    return run.server._transcript.opened(FIRST, result)
+    return bytes(run.server._transcript.opened(FIRST, result))
 
 
 def test_figures_that_do_not_cover_all_samples_are_not_told() -> None:

@@ -208,7 +208,7 @@ def test_a_damaged_snapshot_is_refused() -> None:
     run.round()
     snapshot = run.server.snapshot()
     with pytest.raises(StateDamaged):
-        run.restore(snapshot[:-3])
+        run.restore(replace(snapshot, own=snapshot.own[:-3]))
     run.restore(snapshot)
     assert run.server.snapshot() == snapshot
 

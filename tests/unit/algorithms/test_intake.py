@@ -15,6 +15,7 @@ from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.words import PlainVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.vectors import vector_to_bytes
 from fenchel_server.algorithms.intake import NO_RESULT, Answers, Intake, PhaseSums
 from support.keys import SMALL_BITS, cipher, tags
@@ -38,11 +39,11 @@ def vectors_of(cipher: Any, number: int) -> PhaseSums:
     )
 
 
-def read(client: ClientId, body: bytes) -> tuple[int, PhaseSums]:
+def read(client: ClientId, body: Body) -> tuple[int, PhaseSums]:
     if body == b"bad":
         raise InvalidInput("the second vector has the wrong blocks")
     number = CLIENTS.index(client)
-    return number, MADE[body.decode()][number]
+    return number, MADE[bytes(body).decode()][number]
 
 
 MADE = {name: [vectors_of(cipher, number) for number in range(len(CLIENTS))] for name, cipher in CIPHERS.items()}
@@ -80,7 +81,7 @@ def test_the_sums_do_not_depend_on_the_order_of_arrival(cipher: Any) -> None:
 def test_answers_that_come_at_once_are_all_added(cipher: Any) -> None:
     together, body = threading.Barrier(len(CLIENTS)), name_of(cipher)
 
-    def read_together(client: ClientId, data: bytes) -> tuple[int, PhaseSums]:
+    def read_together(client: ClientId, data: Body) -> tuple[int, PhaseSums]:
         together.wait(WAIT_S)
         return read(client, data)
 
@@ -111,7 +112,7 @@ def test_the_answer_of_a_client_that_was_not_asked_does_not_count() -> None:
 
 
 def test_clients_whose_numbers_cannot_be_added_contradict_each_other() -> None:
-    def of_any_length(client: ClientId, body: bytes) -> tuple[ClientId, PhaseSums]:
+    def of_any_length(client: ClientId, body: Body) -> tuple[ClientId, PhaseSums]:
         return client, PhaseSums.of({}, {"gram": encrypted(PLAIN, np.zeros(len(body)))})
 
     intake = Intake(CLIENTS, of_any_length)
@@ -126,7 +127,7 @@ def test_no_vector_of_an_answer_is_in_memory_once_it_was_added() -> None:
     alive: list[weakref.ref[Any]] = []
     most = 0
 
-    def fresh(client: ClientId, body: bytes) -> tuple[int, PhaseSums]:
+    def fresh(client: ClientId, body: Body) -> tuple[int, PhaseSums]:
         vector = encrypted(PLAIN, np.zeros(BLOCKS * PLAIN.slots))
         assert isinstance(vector, PlainVector)
         alive.append(weakref.ref(vector.integers))

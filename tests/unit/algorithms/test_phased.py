@@ -10,12 +10,12 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.records import CONFIRMATION_BYTES, NONCE_BYTES, ROUND, Moment, Record, seed_to_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.records import (
     record_from_bytes,
     record_to_bytes,
     round_result_to_bytes,
     round_task_from_bytes,
-    server_state_from_bytes,
 )
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import NOT_THERE, PhasedServer, RoundUnderWay, not_there
@@ -61,10 +61,10 @@ class Echo(PhasedServer[FedavgSettings, RoundUnderWay, bytes]):
     def _first_request(self) -> PhaseRequest:
         return self._ask("one")
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[bytes, PhaseSums]:  # noqa: ARG002 - of the interface
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[bytes, PhaseSums]:  # noqa: ARG002 - of the interface
         if body != b"good":
             raise InvalidInput("body: is not good")
-        return body, PhaseSums()
+        return bytes(body), PhaseSums()
 
     def _take(self, phase: str, answers: Answers[bytes]) -> PhaseRequest | RoundReport:
         current = self._current()
@@ -140,7 +140,7 @@ def test_what_happens_every_few_rounds_never_happens_at_zero() -> None:
 
 
 def records_of(server: Echo) -> list[Record]:
-    return [record_from_bytes(data, LAYOUT.clients) for data in server_state_from_bytes(server.snapshot())[0]]
+    return [record_from_bytes(data, LAYOUT.clients) for data in server.snapshot().records]
 
 
 def test_every_phase_and_every_beginning_of_a_round_is_on_record() -> None:

@@ -77,7 +77,7 @@ def test_no_name_crosses_the_server_in_a_set_up_and_each_party_can_tell_its_own(
         return body
 
     done = federation.set_up(config(alignment="blinders"), to_party=listen, to_server=listen)
-    stored = done.record.layout + done.snapshot
+    stored = done.record.layout + done.snapshot.own + b"".join(done.snapshot.records)
     assert not any(b"markedword" in body for body in (*seen, stored))
     for name, shard in shards.items():
         lines = (tmp_path / name / "run-1.features.csv").read_text().splitlines()

@@ -19,7 +19,7 @@ from fenchel_common.wire.corrective import round_choices_to_bytes
 from fenchel_deploy.inprocess.parties import asked
 from fenchel_deploy.inprocess.phases import run_phases
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
-from fenchel_server.contract import AlgorithmServer, RoundReport
+from fenchel_server.contract import AlgorithmServer, RoundReport, ServerState
 from fenchel_server.federationrun import FederationRun
 from fenchel_server.rounds.setup import SetupDone
 from support.ceremony import HOLDER, OTHER, RUN, Federation, config
@@ -47,7 +47,7 @@ class Rounds:
             self.federation.parties[client], RUN, round_id, phase, body, attempt=self.attempt
         )
 
-    def go_back(self, snapshot: bytes, *, attempt: int) -> None:
+    def go_back(self, snapshot: ServerState, *, attempt: int) -> None:
         self.server = self._run.restore(self._done.record, snapshot)
         self.attempt = attempt
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from fenchel.v1 import setup_pb2
-from fenchel_client.memory import peak_memory_bytes
 from fenchel_common.errors import InvalidInput
+from fenchel_common.processmemory import peak_memory_bytes
 from fenchel_common.setup import Spent
 from fenchel_common.wire.setup import phase_result_from_bytes, phase_result_to_bytes
 

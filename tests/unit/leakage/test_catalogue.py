@@ -66,7 +66,6 @@ NEVER_SENT = {
     "PartyRun",
     "PartySetup",
     "Company",
-    "ServerState",
     # Inside sealed bytes.
     "WrappedKey",
     "RunSecrets",

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fenchel_common.errors import InvalidInput, StoreError
+from fenchel_common.errors import InvalidInput, StateDamaged, StoreError
 from fenchel_common.ids import ClientId
 from fenchel_server.rounds.events import Effect, Event
 from fenchel_server.rounds.transport import PhaseId
-from fenchel_server.store import Ending, RunStatus, SqliteStore
+from fenchel_server.store import Ending, RunStatus, SetupRecord, SqliteStore
 from support.inprocess import InProcessTransport
-from support.records import RUN
+from support.records import RUN, round_record
 from support.toydrive import CONVERGED, drive, total_of, toy_store, toy_transport, undisturbed_total
 from support.toyrun import NORTH, SOUTH, WEST, ToyAlgorithm, ToyParts, ToyParty, toy_config
 
@@ -187,3 +187,12 @@ def test_foreign_errors_of_the_database_reach_the_caller_as_store_errors(tmp_pat
         connection.close()
         with pytest.raises(StoreError, match="no such table"):
             drive(store, toy_transport())
+
+
+def test_a_run_of_which_an_older_server_kept_no_records_is_not_continued() -> None:
+    store = toy_store()
+    store.begin_attempt(RUN)
+    setup = SetupRecord(public_key=b"n", layout=b"[]", key_fingerprint="ab:cd", key_bits=2048)
+    store.commit_setup(RUN, setup, round_record(0), b'{"round": 0, "total": 0.0}')
+    with pytest.raises(StateDamaged, match="an older Fenchel began this run"):
+        drive(store, toy_transport())

@@ -113,6 +113,7 @@ def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Pat
         running_with_setup(store)
     connection = sqlite3.connect(tmp_path / "state.db")
     connection.execute("DROP TABLE parties")
+    connection.execute("DROP TABLE transcripts")
     connection.execute("ALTER TABLE rounds DROP COLUMN clients")
     connection.execute("ALTER TABLE rounds DROP COLUMN seen")
     connection.execute("ALTER TABLE rounds DROP COLUMN server")
@@ -125,8 +126,9 @@ def test_an_older_schema_is_brought_up_to_date_by_the_server_alone(tmp_path: Pat
         assert store.rounds(RUN) == (replace(round_record(0), clients={}, seen="{}", server={}),)
         assert store.run(RUN).seen == "{}"
         assert (store.run(RUN).status, store.parties()) == (RunStatus.RUNNING, ())
-        store.commit_round(RUN, round_record(1), b"state 1")
+        store.commit_round(RUN, round_record(1), b"state 1", [b"record 0"])
         assert store.rounds(RUN)[1] == round_record(1)
+        assert store.snapshot(RUN) == Snapshot(RoundId(1), b"state 1", (b"record 0",))
 
 
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:

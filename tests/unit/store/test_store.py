@@ -100,6 +100,20 @@ def test_a_round_replaces_the_snapshot(store: Store) -> None:
     assert store.last_round(RUN) == 2
 
 
+def test_each_commit_adds_its_records_to_those_of_the_run(store: Store) -> None:
+    other = RunId("run-0000beef")
+    for run in (RUN, other):
+        store.create_run(run, name=run, config="{}")
+        store.begin_attempt(run)
+        store.commit_setup(run, setup_record(), round_record(0), b"state 0", [b"first", b"second"])
+    store.commit_round(RUN, round_record(1), b"state 1", [b"third"])
+    store.commit_round(RUN, round_record(2), b"state 2", [])
+    with pytest.raises(RecordConflict):
+        store.commit_round(RUN, round_record(7), b"other", [b"other"])
+    assert store.snapshot(RUN) == Snapshot(RoundId(2), b"state 2", (b"first", b"second", b"third"))
+    assert store.snapshot(other) == Snapshot(RoundId(0), b"state 0", (b"first", b"second"))
+
+
 @pytest.mark.parametrize("round_id", [0, 1, 3])
 def test_a_round_out_of_order_changes_nothing(store: Store, round_id: int) -> None:
     running_with_setup(store)

@@ -37,7 +37,7 @@ def begun(pool: ThreadPoolExecutor, mailbox: Mailbox, receive: Receive, *, deadl
 
 def test_each_result_is_received_once_when_it_comes_and_is_not_kept(pool: ThreadPoolExecutor, mailbox: Mailbox) -> None:
     received: list[tuple[ClientId, bytes]] = []
-    gathering = begun(pool, mailbox, lambda client, result: received.append((client, result)))
+    gathering = begun(pool, mailbox, lambda client, result: received.append((client, bytes(result))))
     assert mailbox.hand_in(NORTH, KEY, b"from north") is Verdict.ACCEPTED
     assert received == [(NORTH, b"from north")]
     assert mailbox.hand_in(NORTH, KEY, b"once more") is Verdict.DUPLICATE
@@ -53,7 +53,7 @@ def test_a_phase_is_not_over_while_a_result_that_came_in_time_is_being_received(
 ) -> None:
     began, go_on, order = threading.Event(), threading.Event(), list[str]()
 
-    def slow(client: ClientId, result: bytes) -> None:
+    def slow(client: ClientId, result: memoryview) -> None:
         began.set()
         assert go_on.wait(WAIT_S)
         order.append("received")
@@ -73,7 +73,7 @@ def test_a_phase_is_not_over_while_a_result_that_came_in_time_is_being_received(
 def test_an_error_of_the_receiver_ends_the_phase_and_leaves_the_next_one_alone(
     pool: ThreadPoolExecutor, mailbox: Mailbox
 ) -> None:
-    def refusing(client: ClientId, result: bytes) -> None:
+    def refusing(client: ClientId, result: memoryview) -> None:
         raise InvalidInput(f"{client}: {len(result)}")
 
     gathering = begun(pool, mailbox, refusing)

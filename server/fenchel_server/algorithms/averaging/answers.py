@@ -9,6 +9,7 @@ from fenchel_common.algorithms.averaging.rails import Measurement, Positions, Re
 from fenchel_common.blocks import check_fresh
 from fenchel_common.errors import InvalidInput
 from fenchel_common.wire.averaging import Scope, result_from_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.intake import PhaseSums
 
@@ -43,7 +44,7 @@ class Expected:
     measurement: bool = False
 
 
-def read_result(data: bytes, *, expected: Expected, scope: Scope) -> Result:
+def read_result(data: Body, *, expected: Expected, scope: Scope) -> Result:
     """The result of a task.
 
     Raises `InvalidInput` unless the result has exactly the expected content, with fresh vectors.

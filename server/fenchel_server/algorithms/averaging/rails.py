@@ -35,7 +35,7 @@ from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import averaging as wire
 from fenchel_common.wire.averaging_choices import closing_to_bytes, plan_to_bytes, round_choices_to_bytes
 from fenchel_common.wire.averaging_snapshot import AveragingSnapshot, Entry, snapshot_from_bytes, snapshot_to_bytes
-from fenchel_common.wire.records import server_state_from_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.averaging.answers import (
     FIGURES,
@@ -52,7 +52,7 @@ from fenchel_server.algorithms.averaging.plan import Closing, Numbers, Plan
 from fenchel_server.algorithms.averaging.round import AveragingRound
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import ENDED_HERE, OTHER_CLIENTS, PhasedServer, not_there
-from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport, ServerState
 
 S = TypeVar("S", bound=AveragingSettings)
 
@@ -121,12 +121,10 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
         return {client: self.layout.samples_of(client) / self.layout.sample_count for client in clients}
 
     @classmethod
-    def restore(cls, snapshot: bytes, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
+    def restore(cls, snapshot: ServerState, *, settings: S, layout: FederationLayout, key: RunKey) -> Self:
         """A server that continues after the round of the snapshot; it treats every client as restarted."""
-        records, state = server_state_from_bytes(snapshot)
-        server = cls(settings, layout=layout, key=key, preparations={}, records=records)
-        server._take_records(records)
-        saved = snapshot_from_bytes(state, server._scope(server._log.sizes, samples={}))
+        server = cls(settings, layout=layout, key=key, preparations={}, records=snapshot.records)
+        saved = snapshot_from_bytes(snapshot.own, server._scope(server._log.sizes, samples={}))
         if not set(saved.kept) <= set(layout.clients):
             raise StateDamaged(OTHER_CLIENTS)
         server._log.base, server._log.entries, server._log.kept = saved.base, list(saved.entries), saved.kept
@@ -173,7 +171,7 @@ class AveragingServer(PhasedServer[S, AveragingRound, AveragingAnswer], Generic[
             return self._ask(SURVEY, dict.fromkeys(current.active, expected))
         return self._local_request()
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[AveragingAnswer, PhaseSums]:
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[AveragingAnswer, PhaseSums]:
         del phase
         names = self.settings.vectors
         scope = self._scope(self._log.index.of(client), samples=self.layout.sample_index.of(client))

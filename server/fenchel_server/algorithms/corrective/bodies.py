@@ -25,6 +25,7 @@ from fenchel_common.wire.corrective_snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
+from fenchel_common.wire.parsing import Body
 
 
 class Bodies:
@@ -39,7 +40,7 @@ class Bodies:
         """A client's tasks of all problems under way, or its models of all problems."""
         return class_tasks_to_bytes(tasks) if self._several else tasks[0]
 
-    def results(self, body: bytes, problems: int) -> tuple[bytes, ...]:
+    def results(self, body: Body, problems: int) -> tuple[Body, ...]:
         """A client's result of each of so many problems; raises `InvalidInput` if there are others."""
         return class_results_from_bytes(body, problems) if self._several else (body,)
 

@@ -27,6 +27,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.scoresums import ScoreFigures
 from fenchel_common.wire import corrective as wire
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
@@ -89,7 +90,7 @@ class CorrectiveExchange:
             layout, key=key, privacy=settings.privacy, alpha_format=formats.alpha, product_formats=formats.products
         )
 
-    def read(self, phase: str, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+    def read(self, phase: str, current: CorrectiveRound, client: ClientId, body: Body) -> Parts:
         """The answer of a client to a phase."""
         if phase == INNER_PRODUCT:
             return self._product(current, client, body)
@@ -99,7 +100,7 @@ class CorrectiveExchange:
             return CorrectiveAnswer(figures=wire.measured_result_from_bytes(body)), PhaseSums()
         return self._primal(current, client, body)
 
-    def _product(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+    def _product(self, current: CorrectiveRound, client: ClientId, body: Body) -> Parts:
         answer = wire.product_result_from_bytes(body, self._scopes[client])
         if answer is None:
             raise InvalidInput(LOST)
@@ -110,7 +111,7 @@ class CorrectiveExchange:
         check_fresh_numbers(answer.gram, "gram")
         return product_parts(answer)
 
-    def _dual(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+    def _dual(self, current: CorrectiveRound, client: ClientId, body: Body) -> Parts:
         answer = wire.dual_result_from_bytes(body, self._scopes[client])
         if answer is None:
             raise InvalidInput(LOST)
@@ -123,7 +124,7 @@ class CorrectiveExchange:
         check_fresh_numbers(answer.figures, "figures", length=self._figure_count)
         return dual_parts(answer)
 
-    def _primal(self, current: CorrectiveRound, client: ClientId, body: bytes) -> Parts:
+    def _primal(self, current: CorrectiveRound, client: ClientId, body: Body) -> Parts:
         answer = wire.primal_result_from_bytes(body, self._scopes[client])
         solved = not current.closing
         features = tuple(self._scopes[client].feature_blocks)

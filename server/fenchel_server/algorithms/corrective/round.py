@@ -193,14 +193,20 @@ def dual_tasks(
 ) -> dict[ClientId, DualTask]:
     """The tasks of `local_dual`, with `norms` for all clients but those that know them."""
     sums, index = current.products, layout.sample_index
-    tasks = {}
+    tasks: dict[ClientId, DualTask] = {}
+    made: dict[object, DualTask] = {}
     for client, blocks in current.blocks.items():
-        shared = [block for block in blocks.live if block in index.shared]
-        tasks[client] = DualTask(
-            round_start=current.starts[client] if sums is None else None,
-            norms=None if client in knowing_norms else norms.on(index.shared_of(client)),
-            products=None if sums is None else _products_on(shared, sums),
-        )
+        shared = tuple(block for block in blocks.live if block in index.shared)
+        lacking = None if client in knowing_norms else index.shared_of(client)
+        # Clients with the same blocks get the same task.
+        same = (shared, lacking, client if sums is None else None)
+        if same not in made:
+            made[same] = DualTask(
+                round_start=current.starts[client] if sums is None else None,
+                norms=None if lacking is None else norms.on(lacking),
+                products=None if sums is None else _products_on(shared, sums),
+            )
+        tasks[client] = made[same]
     return tasks
 
 
@@ -223,11 +229,16 @@ def primal_tasks(current: CorrectiveRound, layout: FederationLayout) -> dict[Cli
     points, vertices = (current.duals.by_block(name) for name in (POINT_FIELD, VERTEX_FIELD))
     figures = current.duals.total(FIGURES_FIELD)
     assert figures is not None, "every answer has figures"
-    return {
-        client: PrimalTask(
-            point=None if current.closing else points.on(blocks.live),
-            figures=figures,
-            vertex=None if current.closing or client in layout.label_holders else vertices.on(blocks.live),
-        )
-        for client, blocks in current.blocks.items()
-    }
+    tasks: dict[ClientId, PrimalTask] = {}
+    made: dict[object, PrimalTask] = {}
+    for client, blocks in current.blocks.items():
+        told = not current.closing and client not in layout.label_holders
+        same = (blocks.live, told)
+        if same not in made:
+            made[same] = PrimalTask(
+                point=None if current.closing else points.on(blocks.live),
+                figures=figures,
+                vertex=vertices.on(blocks.live) if told else None,
+            )
+        tasks[client] = made[same]
+    return tasks

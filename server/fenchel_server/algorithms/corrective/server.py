@@ -23,7 +23,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire import corrective as wire
 from fenchel_common.wire.corrective_snapshot import CorrectiveSnapshot, CorrectiveState, Memories
-from fenchel_common.wire.records import server_state_from_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.corrective.bodies import Bodies
 from fenchel_server.algorithms.corrective.ending import RoundEnd, end_round, on_next_leg, void_end
@@ -49,7 +49,7 @@ from fenchel_server.algorithms.corrective.round import (
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import OTHER_CLIENTS, PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
-from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport, ServerState
 
 OTHER_CLASSES: Final = "the snapshot is of other classes than the settings"
 
@@ -84,17 +84,16 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: CorrectiveSettings, layout: FederationLayout, key: RunKey
+        cls, snapshot: ServerState, *, settings: CorrectiveSettings, layout: FederationLayout, key: RunKey
     ) -> "CorrectiveServer":
         """A server that continues after the round of the snapshot; a client that has lost its memory will say so."""
-        records, saved_state = server_state_from_bytes(snapshot)
-        saved = Bodies(settings, layout.clients).saved(saved_state, key)
+        saved = Bodies(settings, layout.clients).saved(snapshot.own, key)
         if len(saved) != max(1, len(settings.classes)):
             raise StateDamaged(OTHER_CLASSES)
         if not all(one.state.memories.participants <= set(layout.clients) for one in saved):
             raise StateDamaged(OTHER_CLIENTS)
         server = cls.__new__(cls)
-        server._setup(settings, layout, key, saved[0].round_id, [one.state for one in saved], records)
+        server._setup(settings, layout, key, saved[0].round_id, [one.state for one in saved], snapshot.records)
         return server
 
     def _setup(
@@ -145,7 +144,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
             INNER_PRODUCT, lambda _, current: _encoded(current.starts, wire.product_task_to_bytes)
         )
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[Kept, PhaseSums]:
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[Kept, PhaseSums]:
         problems = self._current().problems
         bodies = self._bodies.results(body, len(problems))
         parts = {
@@ -286,4 +285,7 @@ T = TypeVar("T")
 
 
 def _encoded(tasks: Mapping[ClientId, T], encode: Callable[[T], bytes]) -> dict[ClientId, bytes]:
-    return {client: encode(task) for client, task in tasks.items()}
+    """The bytes of the tasks; clients with the same task share its bytes."""
+    made = {id(task): task for task in tasks.values()}
+    bodies = {name: encode(task) for name, task in made.items()}
+    return {client: bodies[id(task)] for client, task in tasks.items()}

@@ -27,6 +27,7 @@ from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.privacy import Privacy
 from fenchel_common.wire import hyfdca as wire
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.intake import Answers, PhaseSums
@@ -141,7 +142,7 @@ class Exchange:
         )
         return parts, None if known else joined_on(blocks, model)
 
-    def read(self, phase: str, client: ClientId, body: bytes) -> tuple[HyfdcaAnswer, PhaseSums]:
+    def read(self, phase: str, client: ClientId, body: Body) -> tuple[HyfdcaAnswer, PhaseSums]:
         """The answer of a client to the task that was made last for it; raises a `FenchelError` to reject the answer.
 
         The sums have the names of the fields of `DualResult`.

@@ -33,7 +33,7 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import BlockIndex, FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire.hyfdca_snapshot import HyfdcaSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from fenchel_common.wire.records import server_state_from_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_server.algorithms.certificate import Rounding, with_certificate
 from fenchel_server.algorithms.hyfdca.certificate import DivergenceWatch, certify, dual_value, ending_of
 from fenchel_server.algorithms.hyfdca.exchange import CHANGES, FIGURES, RESTATED, Exchange, HyfdcaAnswer, last_state
@@ -43,7 +43,7 @@ from fenchel_server.algorithms.hyfdca.theorems import step_rule
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import PhasedServer
 from fenchel_server.algorithms.rownorms import summed_row_norms
-from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport, ServerState
 
 UNCERTIFIED: Final = "no certificate: a party was missing, or its part of the model is out of date"
 
@@ -75,13 +75,12 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
+        cls, snapshot: ServerState, *, settings: HyfdcaSettings, layout: FederationLayout, key: RunKey
     ) -> "HyfdcaServer":
         """A server that continues after the round of the snapshot; it treats every client as restarted."""
         server = cls.__new__(cls)
-        records, own = server_state_from_bytes(snapshot)
-        saved = snapshot_from_bytes(own, key, privacy=settings.privacy)
-        server._setup(settings, layout, key, round_id=saved.round_id, records=records)
+        saved = snapshot_from_bytes(snapshot.own, key, privacy=settings.privacy)
+        server._setup(settings, layout, key, round_id=saved.round_id, records=snapshot.records)
         state = server._state
         state.alpha, state.changed, state.norms, state.model = saved.alpha, saved.changed, saved.norms, saved.model
         state.take_client_snapshots(saved.clients)
@@ -160,7 +159,7 @@ class HyfdcaServer(PhasedServer[HyfdcaSettings, HyfdcaRound, HyfdcaAnswer]):
     def _first_request(self) -> PhaseRequest:
         return self._sync_request() or self._enter()
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[HyfdcaAnswer, PhaseSums]:
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[HyfdcaAnswer, PhaseSums]:
         return self._exchange.read(phase, client, body)
 
     def _take(self, phase: str, answers: Answers[HyfdcaAnswer]) -> PhaseRequest | RoundReport:

@@ -22,6 +22,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire import partial as wire
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks, check_fresh_numbers, check_presence
 from fenchel_server.algorithms.intake import PhaseSums
@@ -56,7 +57,7 @@ class PartialExchange:
             layout, key=key, privacy=settings.privacy, alpha_format=formats.alpha, product_formats=formats.products
         )
 
-    def read(self, phase: str, current: PartialRound, client: ClientId, body: bytes) -> Parts:
+    def read(self, phase: str, current: PartialRound, client: ClientId, body: Body) -> Parts:
         """The answer of a client to a phase; raises a `FenchelError` to reject it."""
         if phase == CATCH_UP:
             return self._shares(current, client, body)
@@ -66,7 +67,7 @@ class PartialExchange:
             return self._dual(current, client, body)
         return self._primal(current, client, body)
 
-    def _shares(self, current: PartialRound, client: ClientId, body: bytes) -> Parts:
+    def _shares(self, current: PartialRound, client: ClientId, body: Body) -> Parts:
         shares = wire.catch_up_result_from_bytes(body, self._scopes[client])
         if shares is None:
             raise InvalidInput(LOST)
@@ -75,7 +76,7 @@ class PartialExchange:
         features = tuple(self._layout.feature_index.of(client))
         return PartialAnswer(), _sums_of(shares, features, "shares")
 
-    def _products(self, current: PartialRound, client: ClientId, body: bytes) -> Parts:
+    def _products(self, current: PartialRound, client: ClientId, body: Body) -> Parts:
         answer = wire.product_result_from_bytes(body, self._scopes[client])
         if answer is None:
             raise InvalidInput(LOST)
@@ -93,7 +94,7 @@ class PartialExchange:
         sums = PhaseSums.of({MEAN_FIELD: measured.point, ANCHOR_FIELD: measured.vertex}, {GRAM_FIELD: answer.gram})
         return PartialAnswer(), _sums_of(answer.products, shared, "products").plus(sums)
 
-    def _dual(self, current: PartialRound, client: ClientId, body: bytes) -> Parts:
+    def _dual(self, current: PartialRound, client: ClientId, body: Body) -> Parts:
         answer = wire.dual_result_from_bytes(body, self._scopes[client])
         if answer is None:
             raise InvalidInput(LOST)
@@ -106,7 +107,7 @@ class PartialExchange:
         sums = PhaseSums.of({POINT_FIELD: answer.point, VERTEX_FIELD: answer.vertex}, {FIGURES_FIELD: answer.figures})
         return PartialAnswer(combination=answer.combination, moved=answer.moved), sums
 
-    def _primal(self, current: PartialRound, client: ClientId, body: bytes) -> Parts:
+    def _primal(self, current: PartialRound, client: ClientId, body: Body) -> Parts:
         answer = wire.primal_result_from_bytes(body, self._scopes[client])
         trains, owns = bool(current.choices.owners), client in current.choices.owners
         check_presence(answer.share, owns, "share")

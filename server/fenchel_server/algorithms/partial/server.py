@@ -18,12 +18,12 @@ from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.wire import partial as wire
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.partial_snapshot import (
     PartialState,
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from fenchel_common.wire.records import server_state_from_bytes
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.partial.certificate import measure
@@ -45,7 +45,7 @@ from fenchel_server.algorithms.partial.sums import (
     with_shares,
 )
 from fenchel_server.algorithms.phased import PhasedServer
-from fenchel_server.contract import PhaseRequest, RoundReport
+from fenchel_server.contract import PhaseRequest, RoundReport, ServerState
 
 VOID: Final = "void: a party failed; what it had given before counts"
 NOBODY: Final = "void: none of the parties that should take part is there"
@@ -75,13 +75,12 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: PartialSettings, layout: FederationLayout, key: RunKey
+        cls, snapshot: ServerState, *, settings: PartialSettings, layout: FederationLayout, key: RunKey
     ) -> "PartialServer":
         """A server that continues after the round of the snapshot; it tells each client everything again."""
-        records, saved = server_state_from_bytes(snapshot)
-        round_id, state = snapshot_from_bytes(saved, key, privacy=settings.privacy)
+        round_id, state = snapshot_from_bytes(snapshot.own, key, privacy=settings.privacy)
         server = cls.__new__(cls)
-        server._setup(settings, layout, key, round_id, state, records)
+        server._setup(settings, layout, key, round_id, state, snapshot.records)
         return server
 
     def _setup(
@@ -129,7 +128,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
             return self._request_with_facts(CATCH_UP, lambda _, facts: wire.task_to_bytes(facts))
         return self._product_request()
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[PartialAnswer, PhaseSums]:
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[PartialAnswer, PhaseSums]:
         return self._exchange.read(phase, self._current(), client, body)
 
     def _take(self, phase: str, answers: Answers[PartialAnswer]) -> PhaseRequest | RoundReport:

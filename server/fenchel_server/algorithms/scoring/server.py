@@ -11,12 +11,12 @@ from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.layout import FederationLayout
 from fenchel_common.metrics import RoundMetrics
 from fenchel_common.wire import scoring as wire
-from fenchel_common.wire.records import server_state_from_bytes
+from fenchel_common.wire.parsing import Body
 from fenchel_common.wire.scope import Scope
 from fenchel_server.algorithms.answers import check_blocks
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.phased import PhasedServer, RoundUnderWay
-from fenchel_server.contract import Outcome, PhaseRequest, RoundReport
+from fenchel_server.contract import Outcome, PhaseRequest, RoundReport, ServerState
 
 
 class ScoringServer(PhasedServer[ScoringSettings, RoundUnderWay, None]):
@@ -41,12 +41,11 @@ class ScoringServer(PhasedServer[ScoringSettings, RoundUnderWay, None]):
 
     @classmethod
     def restore(
-        cls, snapshot: bytes, *, settings: ScoringSettings, layout: FederationLayout, key: RunKey
+        cls, snapshot: ServerState, *, settings: ScoringSettings, layout: FederationLayout, key: RunKey
     ) -> "ScoringServer":
-        records, saved = server_state_from_bytes(snapshot)
-        round_id, sums = wire.scoring_snapshot_from_bytes(saved, key)
+        round_id, sums = wire.scoring_snapshot_from_bytes(snapshot.own, key)
         server = cls.__new__(cls)
-        server._setup(settings, layout, key, round_id, sums, records)
+        server._setup(settings, layout, key, round_id, sums, snapshot.records)
         return server
 
     def _setup(
@@ -77,7 +76,7 @@ class ScoringServer(PhasedServer[ScoringSettings, RoundUnderWay, None]):
     def _first_request(self) -> PhaseRequest:
         return self._request(SCORES, dict.fromkeys(self.layout.clients, wire.scoring_task_to_bytes()))
 
-    def _read(self, phase: str, client: ClientId, body: bytes) -> tuple[None, PhaseSums]:
+    def _read(self, phase: str, client: ClientId, body: Body) -> tuple[None, PhaseSums]:
         del phase  # A round has one alone.
         scores = wire.scoring_result_from_bytes(body, self._scopes[client])
         due = () if client == self._asker else tuple(self.layout.sample_index.of(client))
