@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from fenchel_client.algorithms.partial import state
+from fenchel_common.algorithms.partial import progress
 from fenchel_common.errors import InvalidConfig, Refusal
 from fenchel_common.ids import ClientId
 from fenchel_common.wire import partial as wire
@@ -188,11 +190,13 @@ def test_settings_say_what_partial_rounds_cannot_do() -> None:
         settings(case, "fraction:0.5", classes=("a", "b", "c"))
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (progress, state):
+        monkeypatch.setattr(module, "REMEMBERED", 3)
     case = problem(**{**CASE, "rows": 30})
     run = simulation(case, (2, 1), "fraction:1.0")
-    run.run(30)
-    for state in states_of(run).values():
-        assert len(state.memory.entries) == 2 + 2 * 20
-        assert len(state.pairs) + len(state.models) + len(state.grams) < 8
-        assert len(state.predictions) <= 2 * 20 + 4
+    run.run(8)
+    for known in states_of(run).values():
+        assert len(known.memory.entries) == 2 + 2 * 3
+        assert len(known.pairs) + len(known.models) + len(known.grams) < 8
+        assert len(known.predictions) <= 2 * 3 + 4

@@ -34,7 +34,7 @@ ABOUT_LOCAL: Final = (
 )
 ABOUT_CERTIFICATES: Final = (
     "Rounds between two certificates, which need all parties; 0: only at the end. The default is 5 with local = paper "
-    "or theory, where a certificate takes extra work."
+    "or theory, where a certificate takes extra work, and 10 with corrective steps of some of the parties."
 )
 
 MAX_CLASSES: Final = 100

@@ -23,16 +23,16 @@ import numpy as np
 from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
-from fenchel_common.algorithms.participation import due_active
+from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.errors import InvalidInput
-from fenchel_common.ids import ClientId, RoundId
 from fenchel_common.losses import loss_named
 from fenchel_common.objectives import primal
 from fenchel_common.privacy import Privacy
 from fenchel_common.runconfig import RunConfig
+from fenchel_deploy.bench.fastpartial import FastPartial
 from fenchel_deploy.bench.faststeps import FastSteps
 from fenchel_deploy.experiments.centralized import solve_centralized
 from fenchel_deploy.experiments.collections import load_collected
@@ -42,6 +42,8 @@ from fenchel_server.rounds.ledger import TOTAL
 from fenchel_server.rounds.outcome import RunOutcome
 
 COARSE, FINE = 1e-2, 1e-3
+ROUNDING = 1e-12
+"""What double precision can take from D in a round."""
 AGREEMENT = 1e-6
 """The largest difference of P between an encrypted run and a run in clear, which sum samples in different orders."""
 PAPER_H = (1, 4, 16, 64, 256)
@@ -94,8 +96,12 @@ class Setting:
         return HyfdcaSettings.parse({**self._in_clear, **steps})
 
     def corrective(self) -> CorrectiveSettings:
-        """The settings of a run in clear with corrective steps."""
+        """The settings of a run of all parties in clear with corrective steps."""
         return CorrectiveSettings.parse(self._in_clear)
+
+    def partial(self) -> PartialSettings:
+        """The settings of a run of some of the parties in clear with corrective steps."""
+        return PartialSettings.parse({**self._in_clear, "participation": self.participation, "certificate_every": 0})
 
     @property
     def _in_clear(self) -> dict[str, object]:
@@ -192,25 +198,33 @@ def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
 
 
 def _corrective(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
+    if setting.participation != "all":
+        return _partial(setting, shards, maximum_rounds)
     federation = hyfdca_halves(shards, setting.corrective())
-    clients = sorted(federation.names)
-
-    def there() -> frozenset[ClientId]:
-        """Those whom the rule of participation gives for the next round, the same as for steps of the paper."""
-        return due_active(setting.by_paper(PAPER, 1), clients, RoundId(len(federation.reports) + 1))
-
     errors: list[float] = []
     # The model of a round is the one that it certifies, made from the rounds before it; the first one's is zero.
-    duals = [federation.round(available=there()).metrics.dual]
+    duals = [federation.round().metrics.dual]
     for _ in range(maximum_rounds):
-        duals.append(federation.round(available=there()).metrics.dual)
+        duals.append(federation.round().metrics.dual)
         errors.append(setting.relative_error(federation.weights(setting.dataset.features)))
         if errors[-1] <= FINE:
             break
-    # Rounds without some parties tell no D.
     known = [dual for dual in duals if dual is not None]
-    whole = len(known) == len(duals) or setting.participation != "all"
-    return _row(setting, CORRECTIVE, None, errors, monotone=whole and all(np.diff(known) >= 0.0))
+    return _row(setting, CORRECTIVE, None, errors, monotone=len(known) == len(duals) and all(np.diff(known) >= 0.0))
+
+
+def _partial(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> Row:
+    """Rounds of some of the parties: what counts is the model with which the run would end after them."""
+    steps = FastPartial(setting.dataset, shards, setting.partial())
+    errors: list[float] = []
+    duals = [steps.dual()]
+    for _ in range(maximum_rounds):
+        steps.round()
+        duals.append(steps.dual())
+        errors.append(setting.relative_error(steps.model()))
+        if errors[-1] <= FINE:
+            break
+    return _row(setting, CORRECTIVE, None, errors, monotone=bool((np.diff(duals) >= -ROUNDING).all()))
 
 
 def _row(setting: Setting, method: str, h: int | str | None, errors: Sequence[float], *, monotone: bool | None) -> Row:

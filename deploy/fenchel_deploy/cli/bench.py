@@ -100,9 +100,7 @@ def bench_rounds(
     repeat_encrypted: Annotated[
         bool, typer.Option("--repeat-encrypted", help="Repeat one setting of each set by real processes, encrypted.")
     ] = False,
-    participation: Annotated[
-        str, typer.Option(help="Comma-separated: all, fraction:P, cyclic:C; for corrective, who is there.")
-    ] = "all",
+    participation: Annotated[str, typer.Option(help="Comma-separated: all, fraction:P, cyclic:C.")] = "all",
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows, of the splits and of the draws.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="So many seeds, from --seed on, for splits and draws.")] = 1,
     output: FormatOption = Format.TABLE,

@@ -8,9 +8,11 @@ import pytest
 
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.hyfdca.settings import HyfdcaSettings
+from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import InvalidInput
 from fenchel_common.objectives import primal
+from fenchel_deploy.bench.fastpartial import FastPartial
 from fenchel_deploy.bench.faststeps import FastSteps
 from fenchel_deploy.bench.rounds import Sweep, run, summarise
 from fenchel_deploy.experiments.centralized import solve_centralized
@@ -68,6 +70,26 @@ def test_with_some_parties_the_fast_simulation_equals_the_real_halves_at_the_cer
             fast.round()
         assert real.round(closing=True).metrics.gap is not None
         np.testing.assert_allclose(fast.model(), real.weights(case.data.features), atol=1e-7)
+
+
+@pytest.mark.parametrize("grid", [(2, 2), (4, 1), (1, 3)])
+@pytest.mark.parametrize("participation", ["fraction:0.5", "fraction:0.8", "cyclic:2"])
+def test_corrective_rounds_of_some_parties_equal_those_of_the_real_halves(
+    grid: tuple[int, int], participation: str
+) -> None:
+    """A closing round measures the model with which the run ends."""
+    case = problem(rows=60, columns=6, lambda_=0.05)
+    shards = partition(case.data, grid=grid)
+    settings = PartialSettings.parse(
+        {"lambda": 0.05, "seed": 3, "participation": participation, "stop": {"gap": None}, "certificate_every": 0}
+    )
+    real, fast = hyfdca_halves(shards, settings), FastPartial(case.data, shards, settings)
+    for _ in range(7):
+        real.round()
+        fast.round()
+    metrics = real.round(closing=True).metrics
+    assert metrics.dual == pytest.approx(fast.dual(), abs=1e-6)
+    np.testing.assert_allclose(fast.model(), real.weights(case.data.features), atol=1e-5)
 
 
 def test_a_sweep_gives_a_row_for_each_setting_method_and_h_and_names_what_it_left_out() -> None:

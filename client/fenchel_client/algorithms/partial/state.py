@@ -114,17 +114,84 @@ def first_state(rows: PartyRows) -> PartyState:
     return PartyState(0, initial_memory(rows))
 
 
-class Steps:
-    """The steps by which a state follows from another one, for one party.
+class Combining:
+    """How points of complete pairs join the combination, on some rows.
 
     `features` is the number of features of the federation.
     """
 
-    def __init__(self, rows: PartyRows, codec: RowCodec, *, features: int, lambda_: float, loss: Loss) -> None:
-        self._rows, self._codec, self._lambda, self._loss = rows, codec, lambda_, loss
+    def __init__(self, rows: PartyRows, *, features: int, lambda_: float, loss: Loss) -> None:
+        self._rows, self._lambda, self._loss = rows, lambda_, loss
         self._feature_count = features
         self._every: Positions = np.arange(rows.count)
         self._nothing = np.zeros(rows.count)
+
+    def solved(self, state: PartyState, steps: RoundSteps) -> PartyState:
+        """The state after the points of complete pairs have joined the combination; raises `Missing`."""
+        if not steps.solved:
+            return state
+        if steps.id not in state.grams or not set(steps.solved) <= state.pairs.keys() & state.models.keys():
+            raise Missing
+        new = {
+            (kind, born): Entry(
+                weights=state.model_of(born, kind),
+                products=self._nothing,
+                alpha=state.pairs[born].alpha[kind],
+                conjugate_part=state.pairs[born].base.conjugate_part - float(state.conjugates[born][position]),
+            )
+            for born in steps.solved
+            for position, kind in enumerate(KINDS)
+        }
+        memory, width = state.memory, len(state.memory.entries) + len(new)
+        rows = gram_rows(state.grams[steps.id], (len(new), width), features=self._feature_count)
+        memory = extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
+        combination = best_combination(memory, lambda_=self._lambda, modulus=0.0)
+        memory = self._combined(memory, combination, steps.id)
+        open_pairs = {born: pair for born, pair in state.pairs.items() if born not in steps.solved}
+        names = set(memory.entries)
+        return replace(
+            state,
+            memory=_averaged(memory),
+            pairs=open_pairs,
+            values={born: one for born, one in state.values.items() if born >= steps.id},
+            models={born: one for born, one in state.models.items() if born in open_pairs or born >= steps.id},
+            conjugates={born: one for born, one in state.conjugates.items() if born in open_pairs or born >= steps.id},
+            grams={number: one for number, one in state.grams.items() if number > steps.id},
+            predictions={
+                name: one
+                for name, one in state.predictions.items()
+                if name in names or name[1] in open_pairs or name[1] >= steps.id
+            },
+        )
+
+    def _combined(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
+        """The memory with the combination as its anchor if D is larger there, and without points that are too old."""
+
+        def feasible(alpha: Array) -> Array:
+            return feasible_duals(self._rows, self._every, alpha, self._loss)
+
+        memory = combined(memory, combination, round_id, feasible=feasible)
+        conjugates = np.array([memory.entries[name].conjugate_part for name in combination.names])
+        name = (MODEL, round_id)
+        found = replace(memory.entries[name], conjugate_part=dot(conjugates, combination.weights))
+        (row,) = memory.rows([name])
+        before = memory.anchor.conjugate_part - self._lambda / 2.0 * float(memory.gram[0, 0])
+        after = found.conjugate_part - self._lambda / 2.0 * float(memory.gram[row, row])
+        points = [one for one in memory.entries if one[0] in POINTS[1:]][-len(KINDS) * REMEMBERED :]
+        accepted = after > before
+        kept = memory.rows([name if accepted else (ANCHOR, 0), (BEST, 0), *points])
+        entries = {(ANCHOR, 0): found if accepted else memory.anchor, (BEST, 0): memory.best}
+        entries |= {one: memory.entries[one] for one in points}
+        grid = np.ix_(kept, kept)
+        return Memory(round_id if accepted else memory.anchor_round, entries, memory.gram[grid], memory.spread[grid])
+
+
+class Steps(Combining):
+    """The steps by which a state follows from another one, for one party."""
+
+    def __init__(self, rows: PartyRows, codec: RowCodec, *, features: int, lambda_: float, loss: Loss) -> None:
+        super().__init__(rows, features=features, lambda_=lambda_, loss=loss)
+        self._codec = codec
 
     def absorbed(self, state: PartyState, facts: Facts, book: PartialBook) -> PartyState:
         """The state with sums that the server has relayed; those that the party knows already are not opened."""
@@ -192,65 +259,6 @@ class Steps:
         }
         return replace(state, pairs={**state.pairs, born: OpenPair(alpha, anchor)})
 
-    def solved(self, state: PartyState, steps: RoundSteps) -> PartyState:
-        """The state after the points of complete pairs have joined the combination; raises `Missing`."""
-        if not steps.solved:
-            return state
-        if steps.id not in state.grams or not set(steps.solved) <= state.pairs.keys() & state.models.keys():
-            raise Missing
-        new = {
-            (kind, born): Entry(
-                weights=state.model_of(born, kind),
-                products=self._nothing,
-                alpha=state.pairs[born].alpha[kind],
-                conjugate_part=state.pairs[born].base.conjugate_part - float(state.conjugates[born][position]),
-            )
-            for born in steps.solved
-            for position, kind in enumerate(KINDS)
-        }
-        memory, width = state.memory, len(state.memory.entries) + len(new)
-        rows = gram_rows(state.grams[steps.id], (len(new), width), features=self._feature_count)
-        memory = extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
-        combination = best_combination(memory, lambda_=self._lambda, modulus=0.0)
-        memory = self._combined(memory, combination, steps.id)
-        open_pairs = {born: pair for born, pair in state.pairs.items() if born not in steps.solved}
-        names = set(memory.entries)
-        return replace(
-            state,
-            memory=_averaged(memory),
-            pairs=open_pairs,
-            values={born: one for born, one in state.values.items() if born >= steps.id},
-            models={born: one for born, one in state.models.items() if born in open_pairs or born >= steps.id},
-            conjugates={born: one for born, one in state.conjugates.items() if born in open_pairs or born >= steps.id},
-            grams={number: one for number, one in state.grams.items() if number > steps.id},
-            predictions={
-                name: one
-                for name, one in state.predictions.items()
-                if name in names or name[1] in open_pairs or name[1] >= steps.id
-            },
-        )
-
-    def _combined(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
-        """The memory with the combination as its anchor if D is larger there, and without points that are too old."""
-
-        def feasible(alpha: Array) -> Array:
-            return feasible_duals(self._rows, self._every, alpha, self._loss)
-
-        memory = combined(memory, combination, round_id, feasible=feasible)
-        conjugates = np.array([memory.entries[name].conjugate_part for name in combination.names])
-        name = (MODEL, round_id)
-        found = replace(memory.entries[name], conjugate_part=dot(conjugates, combination.weights))
-        (row,) = memory.rows([name])
-        before = memory.anchor.conjugate_part - self._lambda / 2.0 * float(memory.gram[0, 0])
-        after = found.conjugate_part - self._lambda / 2.0 * float(memory.gram[row, row])
-        points = [one for one in memory.entries if one[0] in POINTS[1:]][-len(KINDS) * REMEMBERED :]
-        accepted = after > before
-        kept = memory.rows([name if accepted else (ANCHOR, 0), (BEST, 0), *points])
-        entries = {(ANCHOR, 0): found if accepted else memory.anchor, (BEST, 0): memory.best}
-        entries |= {one: memory.entries[one] for one in points}
-        grid = np.ix_(kept, kept)
-        return Memory(round_id if accepted else memory.anchor_round, entries, memory.gram[grid], memory.spread[grid])
-
     def _predictions(self, state: PartyState, facts: Facts, book: PartialBook) -> dict[Name, Array]:
         """The predictions that facts give, with those that the party knew."""
         found: dict[Name, Array] = {}
@@ -263,6 +271,14 @@ class Steps:
                 values[self._rows.positions_of(vector.blocks)] = self._codec.from_blocks(vector, origins)
                 found[(kind, born)] = values
         return found
+
+
+def _vectors(given: OfPair, due: tuple[int, ...]) -> list[tuple[str, BlockVector]]:
+    """The vectors of both points, which must be on the blocks that are due; none without such blocks."""
+    found = [(kind, vector) for kind, vector in zip(KINDS, (given.point, given.vertex), strict=True) if vector]
+    if [vector.blocks for _, vector in found] != ([due, due] if due else []):
+        raise InvalidInput("pair: must be on exactly the blocks that are due")
+    return found
 
 
 def _averaged(memory: Memory) -> Memory:
@@ -289,11 +305,3 @@ def gram_rows(numbers: Array, shape: tuple[int, int], *, features: int) -> Array
     if len(numbers) != 2 * count + 1 or numbers[-1] * COUNT_UNIT != features:
         raise InvalidInput("gram: must have the products of the new entries on all features")
     return (numbers[:count] * COARSE_UNIT + numbers[count:-1]).reshape(shape)
-
-
-def _vectors(given: OfPair, due: tuple[int, ...]) -> list[tuple[str, BlockVector]]:
-    """The vectors of both points, which must be on the blocks that are due; none without such blocks."""
-    found = [(kind, vector) for kind, vector in zip(KINDS, (given.point, given.vertex), strict=True) if vector]
-    if [vector.blocks for _, vector in found] != ([due, due] if due else []):
-        raise InvalidInput("pair: must be on exactly the blocks that are due")
-    return found

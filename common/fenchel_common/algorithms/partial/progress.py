@@ -27,7 +27,7 @@ MAX_OPEN: Final = 32
 """The most pairs that are not complete; the oldest one is given up when there are more."""
 MAX_BATCH: Final = 8
 """The most pairs that are solved together."""
-REMEMBERED: Final = 20
+REMEMBERED: Final = 40
 """The parties remember the points of so many solved pairs."""
 
 
