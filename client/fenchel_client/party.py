@@ -18,6 +18,7 @@ from fenchel_client.firstresults import FirstResults
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import FIRST_ALIGNMENT, SetupClient
 from fenchel_client.statefolder import StateFolder
+from fenchel_client.table import PartyTable
 from fenchel_client.task import Cluster, Task
 from fenchel_client.tasklimits import before_layout, recorded_task_limit, round_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
@@ -49,7 +50,7 @@ ANSWERED: Final = "it has answered to its layout in this set-up already"
 class Party:
     """One organisation's side of a federation.
 
-    The constructor copies the shard's matrix. A caller that then drops the shard has the matrix in memory once.
+    The constructor copies a shard's matrix. A caller that then drops the shard has the matrix in memory once.
     `newer` is called when a set-up begins, and gives the shard for this and later runs if the party's data have
     changed; `Refusal` if they cannot be used. The workers of `cluster` encrypt and decrypt; without one, this process.
     """
@@ -57,16 +58,16 @@ class Party:
     def __init__(
         self,
         kit: Kit | LiveKit,
-        shard: Shard,
+        shard: Shard | PartyTable,
         *,
         state: Path,
         consent: Consent | None = None,
-        newer: Callable[[], Shard | None] = lambda: None,
+        newer: Callable[[], Shard | PartyTable | None] = lambda: None,
         cluster: Cluster | None = None,
     ) -> None:
         self._live_kit = LiveKit.of(kit)
         self._kit = self._live_kit.look()
-        self._table = arrange(shard)
+        self._table = _table(shard)
         self._newer = newer
         self._cluster = cluster
         self._records = RunRecords(StateFolder(state), party=self._kit.client_id)
@@ -200,7 +201,7 @@ class Party:
     def _look_at_data(self) -> None:
         """Takes the party's data as they are now."""
         if (shard := self._newer()) is not None:
-            self._table = arrange(shard)
+            self._table = _table(shard)
             self._current = self._without_run()
 
     def _without_run(self) -> CurrentRun:
@@ -311,3 +312,7 @@ class Party:
         folder.end_run(task.run)
         self._forget()
         return given
+
+
+def _table(data: Shard | PartyTable) -> PartyTable:
+    return arrange(data) if isinstance(data, Shard) else data

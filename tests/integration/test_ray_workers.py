@@ -5,6 +5,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 from fenchel_client.workers.nodesecret import VARIABLE
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
+from support.tablefiles import write_parts
 from support.tables import named_shards, small_dataset
 
 pytest.importorskip("ray", reason="the extra fenchel[ray] is not installed")
@@ -51,32 +53,43 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[s
         process.stdin.close()
 
 
-def kill_a_worker_at_work(cluster: psutil.Process, federation: LocalFederation) -> bool:
-    """Kills the first worker that is seen at work; False if the run was over before."""
+def kill_workers_at_work(cluster: psutil.Process, federation: LocalFederation) -> bool:
+    """Kills a worker that is seen at work on ciphertext, and one that has rows; False if the run was over before."""
     assert federation.server is not None
     while federation.server.poll() is None:
-        for process in cluster.children(recursive=True):
-            try:
-                if process.name().startswith("ray::do"):
-                    process.kill()
-                    return True
-            except psutil.NoSuchProcess:
-                continue
+        by_name = {process.name(): process for process in children(cluster)}
+        doing = next((process for name, process in by_name.items() if name.startswith("ray::do")), None)
+        holding = next((process for name, process in by_name.items() if name.startswith("ray::RowHolder")), None)
+        if doing is not None and holding is not None:
+            doing.kill()
+            holding.kill()
+            return True
     return False
 
 
+def children(cluster: psutil.Process) -> Iterator[psutil.Process]:
+    for process in cluster.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.name()
+            yield process
+
+
 @pytest.mark.alone  # on a busy machine, a node of Ray gives up before it has started
-def test_a_run_on_two_nodes_ends_with_the_same_model_although_a_worker_is_killed(
+def test_a_run_on_two_nodes_ends_with_the_same_model_although_workers_are_killed(
     tmp_path: Path, cluster: tuple[str, psutil.Process]
 ) -> None:
+    """The workers encrypt, decrypt, and hold the rows of tables of many files; the other run has one file a party."""
     address, process = cluster
-    with LocalFederation(tmp_path / "ray", SHARDS, CONFIG, client_options=["--workers", address]) as federation:
-        assert kill_a_worker_at_work(process, federation)
+    tables = {name: write_parts(tmp_path / name, shard) for name, shard in SHARDS.items()}
+    options = ["--workers", address, "--rows-on-workers"]
+    with LocalFederation(tmp_path / "ray", SHARDS, CONFIG, client_options=options, tables=tables) as federation:
+        assert kill_workers_at_work(process, federation)
         list(federation.events())
         federation.wait()
         found = federation.model(DATASET.features)
         logs = [federation.log(name) for name in SHARDS]
     assert all("Ray: 2 nodes" in log and "workers failed" not in log for log in logs), logs
+    assert all("workers hold the rows of 5 files" in log for log in logs), logs
 
     with LocalFederation(tmp_path / "local", SHARDS, CONFIG) as federation:
         list(federation.events())
