@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fenchel_client.alignment import arrange
+from fenchel_client.alignment import OwnData, arrange
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.currentrun import CurrentRun
@@ -18,11 +18,9 @@ from fenchel_client.firstresults import FirstResults
 from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import FIRST_ALIGNMENT, SetupClient
 from fenchel_client.statefolder import StateFolder
-from fenchel_client.table import PartyTable
 from fenchel_client.task import Cluster, Task
 from fenchel_client.tasklimits import before_layout, recorded_task_limit, round_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
@@ -58,16 +56,16 @@ class Party:
     def __init__(
         self,
         kit: Kit | LiveKit,
-        shard: Shard | PartyTable,
+        shard: OwnData,
         *,
         state: Path,
         consent: Consent | None = None,
-        newer: Callable[[], Shard | PartyTable | None] = lambda: None,
+        newer: Callable[[], OwnData | None] = lambda: None,
         cluster: Cluster | None = None,
     ) -> None:
         self._live_kit = LiveKit.of(kit)
         self._kit = self._live_kit.look()
-        self._table = _table(shard)
+        self._table = arrange(shard)
         self._newer = newer
         self._cluster = cluster
         self._records = RunRecords(StateFolder(state), party=self._kit.client_id)
@@ -201,7 +199,7 @@ class Party:
     def _look_at_data(self) -> None:
         """Takes the party's data as they are now."""
         if (shard := self._newer()) is not None:
-            self._table = _table(shard)
+            self._table = arrange(shard)
             self._current = self._without_run()
 
     def _without_run(self) -> CurrentRun:
@@ -312,7 +310,3 @@ class Party:
         folder.end_run(task.run)
         self._forget()
         return given
-
-
-def _table(data: Shard | PartyTable) -> PartyTable:
-    return arrange(data) if isinstance(data, Shard) else data

@@ -30,8 +30,14 @@ Values = Callable[[NDArray[np.int64]], tuple[Matrix, NDArray[np.int64]]]
 """Gives for some rows of a shard a matrix that has them, and their positions in it."""
 
 
-def arrange(shard: Shard) -> PartyTable:
+OwnData = Shard | PartyTable
+"""A party's data: a shard, or a table that is arranged already because workers hold its rows."""
+
+
+def arrange(shard: OwnData) -> PartyTable:
     """The party's table, whose rows are listed in the party's private order."""
+    if isinstance(shard, PartyTable):
+        return shard
     order = listing_order(
         shard.ids,
         lambda rows: (shard.X, rows),
