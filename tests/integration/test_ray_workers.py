@@ -74,8 +74,9 @@ def check_tls(address: str) -> None:
     """The head of the cluster shows its certificate."""
     host, port = address.split(":")
     trusted = ssl.create_default_context(cafile=os.environ["RAY_TLS_CA_CERT"])
-    with socket.create_connection((host, int(port))) as plain:
-        assert trusted.wrap_socket(plain, server_hostname=host).getpeercert()
+    plain = socket.create_connection((host, int(port)))
+    with trusted.wrap_socket(plain, server_hostname=host) as found:
+        assert found.getpeercert()
 
 
 def kill_workers_at_work(cluster: psutil.Process, federation: LocalFederation) -> bool:
