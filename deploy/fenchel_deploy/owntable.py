@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class OwnTable:
     """The table that the client was given.
 
-    With `holders`, which gives at most so many workers that hold rows, this process reads no values of features.
+    With `holders`, which gives at most so many workers that hold rows, this process keeps no values of features.
     """
 
     def __init__(self, path: Path, holders: Callable[[int], Sequence[Holder]] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A party's table whose rows workers hold: this process has ids and labels, and no values of features."""
+"""A party's table whose rows workers hold: this process keeps ids and labels, and no values of features."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
