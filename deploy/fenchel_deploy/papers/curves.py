@@ -56,13 +56,15 @@ class Curves:
     )  # fmt: skip
 
     def units(self, work: Work) -> list[Unit]:
+        """What the paper compares, and then ours, whose rounds take longest here."""
         most = int(work.experiment.options.get("ours_most_parties", 0))
         return [
             self._unit(work, setting, algorithm, seed)
+            for ours in (False, True)
             for setting in work.experiment.settings
             for algorithm in work.experiment.algorithms
             for seed in work.experiment.seeds
-            if algorithm not in CORRECTIVE or setting.party_count <= most
+            if (algorithm in CORRECTIVE) == ours and (not ours or setting.party_count <= most)
         ]
 
     def _unit(self, work: Work, setting: SettingPlan, algorithm: str, seed: int) -> Unit:
