@@ -217,14 +217,14 @@ def _partial(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> 
     """Rounds of some of the parties: what counts is the model with which the run would end after them."""
     steps = FastPartial(setting.dataset, shards, setting.partial())
     errors: list[float] = []
-    duals = [steps.dual()]
+    bounds = [steps.bound()]
     for _ in range(maximum_rounds):
         steps.round()
-        duals.append(steps.dual())
-        errors.append(setting.relative_error(steps.model()))
+        bounds.append(steps.bound())
+        errors.append(steps.ending().primal / setting.optimum - 1.0)
         if errors[-1] <= FINE:
             break
-    return _row(setting, CORRECTIVE, None, errors, monotone=bool((np.diff(duals) >= -ROUNDING).all()))
+    return _row(setting, CORRECTIVE, None, errors, monotone=bool((np.diff(bounds) >= -ROUNDING).all()))
 
 
 def _row(setting: Setting, method: str, h: int | str | None, errors: Sequence[float], *, monotone: bool | None) -> Row:

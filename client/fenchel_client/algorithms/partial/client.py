@@ -20,6 +20,7 @@ from fenchel_client.algorithms.dualclient import DualClient
 from fenchel_client.algorithms.duals import norms_alone, whole_norms
 from fenchel_client.algorithms.partial.book import PartialBook, of_block
 from fenchel_client.algorithms.partial.contributions import Contributions
+from fenchel_client.algorithms.partial.measuring import measured_memory
 from fenchel_client.algorithms.partial.state import (
     Missing,
     PartyState,
@@ -75,7 +76,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         self._now: PartyState | None = None
         """The state in the round under way; None if the party cannot follow it."""
         self._measured: Memory | None = None
-        """In a round that measures, the memory that entered it, with exact inner products."""
+        """In a round that measures, the memory with its new points and with exact inner products."""
         self._gap: tuple[bytes, float] | None = None
 
     @property
@@ -140,13 +141,14 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
             task = wire.dual_task_from_bytes(body, self._scope)
         if task.norms is not None:
             self._norms = whole_norms(task.norms, self._rows, self._codec, book.norm_origins)
-        before = self._now
         self._continue(task.facts, book, first=False)
-        result = None
-        if before is not None and self._now is not None and self._norms is not None:
+        before, result, self._measured = self._now, None, None
+        if before is not None and self._norms is not None:
             try:
-                self._now = self._steps.solved(self._now, book.progress.rounds[-1])
-                result, self._measured = self._contributions.dual_result(before, self._now, task, book, self._norms)
+                self._now = self._steps.solved(before, book.progress.rounds[-1])
+                if book.measures:
+                    self._measured = measured_memory(self._steps, self._rows, self._codec, before, task, book)
+                result = self._contributions.dual_result(before, self._now, self._measured, book, self._norms)
             except Missing:
                 self._now = None
         with self._serialising():

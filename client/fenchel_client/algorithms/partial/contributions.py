@@ -10,7 +10,7 @@ from fenchel_client.algorithms.corrective.round import rounded_towards_zero
 from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.partial.book import PartialBook
 from fenchel_client.algorithms.partial.local import found_locally, predicted
-from fenchel_client.algorithms.partial.measuring import measured_memory, objectives_of
+from fenchel_client.algorithms.partial.measuring import objectives_of
 from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, field_of, gram_numbers
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import (
@@ -20,7 +20,7 @@ from fenchel_common.algorithms.corrective.messages import (
     POINT_PRODUCT_FORMAT,
     Objectives,
 )
-from fenchel_common.algorithms.partial.messages import DualResult, DualTask, OfPair, PrimalTask, ProductResult
+from fenchel_common.algorithms.partial.messages import DualResult, OfPair, PrimalTask, ProductResult
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
@@ -147,15 +147,14 @@ class Contributions:
         return self._codec.to_numbers(CONJUGATES_FIELD, numbers, contributors=book.choices.participants)
 
     def dual_result(
-        self, before: PartyState, state: PartyState, task: DualTask, book: PartialBook, norms: Array
-    ) -> tuple[DualResult, Memory | None]:
-        """The answer to `local_dual`, and what the party measures with; `before` is the state before combining."""
-        point = vertex = figures = measured = None
+        self, before: PartyState, state: PartyState, measured: Memory | None, book: PartialBook, norms: Array
+    ) -> DualResult:
+        """The answer to `local_dual`; `before` is the state before combining, `measured` as of `measured_memory`."""
+        point = vertex = figures = None
         live = self._rows.positions_of(book.live)
         if self._rows.y is not None and len(live):
             point, vertex = self.new_pair(state, book, norms)
-        if book.measures:
-            measured = measured_memory(self._rows, self._codec, before, task, book)
+        if measured is not None:
             reports = self._rows.positions_of(self._layout.reports)
             constant = self._settings.constant
             sums = figures_of(
@@ -165,7 +164,7 @@ class Contributions:
         memory = state.memory
         common = (memory.names, memory.gram[0].tolist(), memory.gram[1].tolist(), memory.anchor.conjugate_part)
         moved = memory.anchor_round != before.memory.anchor_round
-        return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved), measured
+        return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved)
 
     def objectives(self, measured: Memory, task: PrimalTask, book: PartialBook) -> tuple[Array, Objectives]:
         """The measured model, and P there and D."""

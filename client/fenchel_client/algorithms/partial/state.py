@@ -126,10 +126,10 @@ class Combining:
         self._every: Positions = np.arange(rows.count)
         self._nothing = np.zeros(rows.count)
 
-    def solved(self, state: PartyState, steps: RoundSteps) -> PartyState:
-        """The state after the points of complete pairs have joined the combination; raises `Missing`."""
+    def joined(self, state: PartyState, steps: RoundSteps) -> Memory:
+        """The memory with the points of the pairs that a round solves; raises `Missing`."""
         if not steps.solved:
-            return state
+            return state.memory
         if steps.id not in state.grams or not set(steps.solved) <= state.pairs.keys() & state.models.keys():
             raise Missing
         new = {
@@ -144,9 +144,22 @@ class Combining:
         }
         memory, width = state.memory, len(state.memory.entries) + len(new)
         rows = gram_rows(state.grams[steps.id], (len(new), width), features=self._feature_count)
-        memory = extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
+        return extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
+
+    def reached(self, memory: Memory, round_id: int) -> tuple[Memory, Combination]:
+        """The memory with the best combination of its points as the model of a round, and the combination."""
+
+        def feasible(alpha: Array) -> Array:
+            return feasible_duals(self._rows, self._every, alpha, self._loss)
+
         combination = best_combination(memory, lambda_=self._lambda, modulus=0.0)
-        memory = self._combined(memory, combination, steps.id)
+        return combined(memory, combination, round_id, feasible=feasible), combination
+
+    def solved(self, state: PartyState, steps: RoundSteps) -> PartyState:
+        """The state after the points of complete pairs have joined the combination; raises `Missing`."""
+        if not steps.solved:
+            return state
+        memory = self._accepted(*self.reached(self.joined(state, steps), steps.id), steps.id)
         open_pairs = {born: pair for born, pair in state.pairs.items() if born not in steps.solved}
         names = set(memory.entries)
         return replace(
@@ -164,13 +177,8 @@ class Combining:
             },
         )
 
-    def _combined(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
+    def _accepted(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
         """The memory with the combination as its anchor if D is larger there, and without points that are too old."""
-
-        def feasible(alpha: Array) -> Array:
-            return feasible_duals(self._rows, self._every, alpha, self._loss)
-
-        memory = combined(memory, combination, round_id, feasible=feasible)
         conjugates = np.array([memory.entries[name].conjugate_part for name in combination.names])
         name = (MODEL, round_id)
         found = replace(memory.entries[name], conjugate_part=dot(conjugates, combination.weights))
