@@ -153,6 +153,17 @@ def test_parties_that_overlap_in_a_chain_reach_the_optimum() -> None:
     assert error_of(run, case) < 5e-2
 
 
+def test_a_party_is_told_of_a_pair_that_moves_none_of_its_features() -> None:
+    """With one party of a chain in a round, the far end of the chain owns nothing of its pair."""
+    case, shards = chained()
+    run = Simulation.of(shards, settings(case, "fraction:0.3"))
+    rises = Rises(run, case)
+    for _ in range(20):
+        run.round()
+        rises.check()
+    assert rises.certificates == 2
+
+
 def test_the_parties_agree_on_nothing_that_a_server_made_up() -> None:
     """Owners that are not the holders, and Gram rows that do not cover all features, are refused."""
     case = problem(**CASE)

@@ -24,7 +24,7 @@ from fenchel_client.runrecords import RunRecords
 from fenchel_client.setup import SetupClient
 from fenchel_client.statefolder import StateFolder
 from fenchel_client.table import PartyTable
-from fenchel_client.task import Task
+from fenchel_client.task import Cluster, Task
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.crypto.runkey import RunKey
@@ -115,11 +115,13 @@ def believe_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     Every party introduces itself in all set-ups with one and the same key.
     """
 
-    def cipher(run: RunId, kept: PartyRun, secrets: RunSecrets, layout: ClientLayout) -> tuple[Cipher, RunKey, object]:
+    def cipher(
+        run: RunId, kept: PartyRun, secrets: RunSecrets, layout: ClientLayout, cluster: Cluster | None
+    ) -> tuple[Cipher, RunKey, object]:
         bits = kept.config.key.bits
         if not secrets.private_key:
             return PlainCipher(bits), RunKey.in_clear(bits), None
-        return run_cipher(run, kept, secrets, layout)
+        return run_cipher(run, kept, secrets, layout, cluster)
 
     def public_key(secrets: RunSecrets, _config: RunConfig) -> PublicKey | None:
         return private_key_from_bytes(secrets.private_key).public_key if secrets.private_key else None

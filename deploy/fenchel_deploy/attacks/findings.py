@@ -18,8 +18,9 @@ EVERY_LEVEL: Final = "all"
 """Stands for all levels where the level makes no difference."""
 SUCCESS: Final = 0.9
 """From this mean cosine, F1 or rate of exact matches on an attack counts as successful."""
-FOUND_BY_CHANCE: Final = 1
-"""With h = 1 a contribution to the model is a row; a guess that names a position at random is right now and then."""
+FOUND_BY_CHANCE: Final = 2
+"""With h = 1 a contribution to the model is a row, and a guess that names a position at random is right now and then:
+in 54 runs of 40 rows four times once and once twice. By chance one of some thousand runs has three of them."""
 
 SUCCEEDS: Final = "**succeeds**"
 FAILS: Final = "fails"

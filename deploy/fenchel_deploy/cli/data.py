@@ -8,6 +8,7 @@ from rich.table import Table
 
 from fenchel_common.data.canonical import RULE
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, CsvOptions
+from fenchel_common.data.tables.files import files_of
 from fenchel_common.data.tables.guess import guessed
 from fenchel_common.data.tables.profile import ColumnProfile
 from fenchel_common.data.tables.readers import FORMATS
@@ -57,7 +58,7 @@ def inspect_command(
 
 @data_app.command("init", epilog=epilog("data init"))
 def init_command(
-    file: Annotated[Path, typer.Argument(help="The table.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The table, or a folder of Parquet files.", metavar="FILE")],
     ids: Annotated[
         list[str] | None, typer.Option("--id", help="The column of the sample ids; repeatable.", metavar="COLUMN")
     ] = None,
@@ -78,8 +79,7 @@ def init_command(
     target = file.parent / DECLARATION_FILE
     if target.exists() and not force:
         raise InvalidInput(f"{target}: is there already; look at it by `fenchel data inspect`, or add --force")
-    if not file.is_file():
-        raise InvalidInput(f"{file}: there is no such file")
+    files_of(file)
     table = TableFile(file, None)
     if delimiter is not None and len(delimiter) != 1:
         raise InvalidInput("--delimiter: must be one character")

@@ -1,6 +1,7 @@
 """The algorithms of the experiments: their settings as the HyFDCA paper sets them, and their federations.
 
 hyfdca   the paper's practical variant at its level `paper`: γ = 1, no second SecureInnerProduct, steps with 1/(λN)
+hyfdca_exact   the same with the exact steps, of ‖x_i‖²/(λN), and as many of them as the paper lists
 fedavg   SGD with batches of one, in clear, as in the paper
 hyfem    the same with the penalty μ
 ours     corrective steps at the level `sealed` with masks; all parties take part
@@ -31,16 +32,19 @@ from fenchel_deploy.papers.problems import Problem
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 
 HYFDCA: Final = "hyfdca"
+EXACT: Final = "hyfdca_exact"
 FEDAVG: Final = "fedavg"
 HYFEM: Final = "hyfem"
 OURS: Final = "ours"
 OURS_SOME: Final = "ours_some"
+PRACTICAL: Final = (HYFDCA, EXACT)
 CORRECTIVE: Final = (OURS, OURS_SOME)
-ALGORITHMS: Final = (HYFDCA, FEDAVG, HYFEM, *CORRECTIVE)
+ALGORITHMS: Final = (*PRACTICAL, FEDAVG, HYFEM, *CORRECTIVE)
 BASELINES: Final = (FEDAVG, HYFEM)
 
 TITLES: Final = {
     HYFDCA: "HyFDCA (paper)",
+    EXACT: "HyFDCA, exact steps",
     FEDAVG: "FedAvg",
     HYFEM: "HyFEM",
     OURS: "ours",
@@ -76,8 +80,9 @@ def settings_of(
         return common
     whole = len(problem.training.y) if samples is None else samples
     steps = tuned_steps(algorithm, setting, whole)
-    if algorithm == HYFDCA:
-        own: dict[str, object] = {"local": "paper", "h": steps, "gamma": 1.0, "row_norm": "unit"}
+    if algorithm in PRACTICAL:
+        row_norm = "unit" if algorithm == HYFDCA else "measured"
+        own: dict[str, object] = {"local": "paper", "h": steps, "gamma": 1.0, "row_norm": row_norm}
         return {**common, **own, "second_inner_product": False, "certificate_every": 0}
     tuned = {name: value for name, value in _tuned(algorithm, setting).items() if name != IIC}
     floats = {name: float(value) for name, value in tuned.items()}
@@ -93,12 +98,12 @@ def parsed_settings(algorithm: str, values: Mapping[str, object], *, seed: int) 
 
 def level_of(algorithm: str) -> Privacy:
     """The privacy level of the algorithm in the experiments."""
-    return Privacy.PAPER if algorithm == HYFDCA else Privacy.SEALED if algorithm in CORRECTIVE else Privacy.PLAIN
+    return Privacy.PAPER if algorithm in PRACTICAL else Privacy.SEALED if algorithm in CORRECTIVE else Privacy.PLAIN
 
 
 def name_in_runs(algorithm: str) -> str:
     """The name of the algorithm in a run's file."""
-    return HYFDCA if algorithm in CORRECTIVE else algorithm
+    return HYFDCA if algorithm in (*PRACTICAL, *CORRECTIVE) else algorithm
 
 
 def metered(algorithm: str, shards: Sequence[Shard], problem: Problem, settings: AlgorithmSettings) -> MeteredHalves:
@@ -107,7 +112,7 @@ def metered(algorithm: str, shards: Sequence[Shard], problem: Problem, settings:
     client_half = CLIENT_HALVES[family][name_in_runs(algorithm)]
     server_half = SERVER_HALVES[family][name_in_runs(algorithm)]
     options: dict[str, Any] = {"client_half": client_half, "server_half": server_half, "overlap": problem.overlap}
-    if algorithm == HYFDCA:
+    if algorithm in PRACTICAL:
         cipher = paillier_cipher()
         options |= {"cipher": cipher, "key": RunKey.of(cipher.key.public_key)}
     elif algorithm in CORRECTIVE:
@@ -125,6 +130,7 @@ def paillier_cipher() -> PaillierCipher:
 
 
 def _tuned(algorithm: str, setting: SettingPlan) -> Mapping[str, int | float]:
-    if algorithm not in setting.tuned:
-        raise InvalidInput(f"{setting.label}: has no hyper-parameters of {algorithm}; give them under `tuned`")
-    return setting.tuned[algorithm]
+    listed = HYFDCA if algorithm in PRACTICAL else algorithm
+    if listed not in setting.tuned:
+        raise InvalidInput(f"{setting.label}: has no hyper-parameters of {listed}; give them under `tuned`")
+    return setting.tuned[listed]

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from fenchel_client.algorithms.averaging.sgd import local_sgd
 from fenchel_common.algorithms.averaging.fedavg import FedavgSettings, LocalSgdSettings
@@ -66,11 +67,15 @@ class SimulatedHyfdca:
 
     Parties that do not take part leave their contributions to the model, and their inner products, as of their last
     round. A second SecureInnerProduct is not made.
+
+    The rows of all parties stand side by side in one sparse matrix, row i having x_{k,i} at the columns of each party k
+    that holds sample i. So a round costs as much as the drawn samples have values, not as the parties have samples:
+    inner products are those of the drawn samples with the models that their holders last had, and what a party owes the
+    model is summed up as the dual variables change.
     """
 
     def __init__(self, dataset: Dataset, shards: Sequence[Shard], settings: HyfdcaSettings) -> None:
         assert isinstance(settings.h, int)
-        assert settings.row_norm == "unit"
         self._settings, self._dataset = settings, dataset
         self._parts = parts_of(dataset, shards)
         self._names = tuple(ClientId(f"{number:06d}") for number in range(len(shards)))
@@ -78,10 +83,14 @@ class SimulatedHyfdca:
         self._holders = np.zeros(count)
         for part in self._parts:
             self._holders[part.rows] += 1.0
+        self._beside = side_by_side(self._parts, count)
+        self._places = _slices(self._parts)
+        measured = settings.row_norm == "measured"
+        self._norms = np.asarray(self._beside.multiply(self._beside).sum(axis=1)) if measured else np.ones(count)
         self._alpha = np.zeros(count)
-        self._known = [np.zeros(len(part.rows)) for part in self._parts]
-        self._products = [np.zeros(len(part.rows)) for part in self._parts]
-        self._predictions = np.zeros(count)
+        self._known = np.zeros(self._beside.shape[1])
+        self._owed = np.zeros(self._beside.shape[1])
+        self._owing: set[int] = set()
         self._model = np.zeros(dataset.X.shape[1])
         self._round_id = 0
 
@@ -89,34 +98,28 @@ class SimulatedHyfdca:
         self._round_id += 1
         chosen = due_active(self._settings, self._names, RoundId(self._round_id))
         active = [number for number, name in enumerate(self._names) if name in chosen]
+        self._contribute(active)
         for number in active:
-            self._contribute(number)
-        for number in active:
-            part = self._parts[number]
-            products = np.asarray(part.X @ self._model[part.columns], dtype=np.float64)
-            self._predictions[part.rows] += products - self._products[number]
-            self._products[number] = products
-        change = np.zeros(len(self._alpha))
-        drawn = np.concatenate([self._drawn(number) for number in active])
-        np.add.at(change, drawn, self._steps(drawn))
-        self._alpha += change
-        for number in active:
-            self._contribute(number)
+            self._known[self._places[number]] = self._model[self._parts[number].columns]
+        drawn, times = np.unique(np.concatenate([self._drawn(number) for number in active]), return_counts=True)
+        rows = self._beside[drawn]
+        change = times * self._steps(drawn, np.asarray(rows @ self._known, dtype=np.float64))
+        self._alpha[drawn] += change
+        scale = 1.0 / (self._settings.lambda_ * len(self._alpha))
+        np.add.at(self._owed, rows.indices, scale * rows.data * np.repeat(change, np.diff(rows.indptr)))
+        self._owing = set(range(len(self._parts)))
+        self._contribute(active)
 
     def model(self) -> Array:
         """The sum of everybody's latest contributions, which the server has."""
         return self._model
 
-    def _contribute(self, number: int) -> None:
-        """Carries the dual variables that have changed since a party's last contribution into the model."""
-        part, known = self._parts[number], self._known[number]
-        moved = self._alpha[part.rows] - known
-        changed = np.flatnonzero(moved)
-        if not len(changed):
-            return
-        scale = 1.0 / (self._settings.lambda_ * len(self._alpha))
-        self._model[part.columns] += scale * np.asarray(part.X[changed].T @ moved[changed], dtype=np.float64)
-        known += moved
+    def _contribute(self, active: Sequence[int]) -> None:
+        """Carries what parties owe into the model, for the dual variables that changed since they contributed last."""
+        for number in self._owing.intersection(active):
+            self._model[self._parts[number].columns] += self._owed[self._places[number]]
+            self._owed[self._places[number]] = 0.0
+        self._owing.difference_update(active)
 
     def _drawn(self, number: int) -> Positions:
         """H of the party's rows, without replacement."""
@@ -127,11 +130,27 @@ class SimulatedHyfdca:
         rng = np.random.default_rng([self._settings.seed, self._round_id, DRAW_STREAM, number])
         return rows[rng.choice(len(rows), size=h, replace=False)]
 
-    def _steps(self, rows: Positions) -> Array:
+    def _steps(self, rows: Positions, predictions: Array) -> Array:
         settings, loss = self._settings, self._settings.loss_function
-        curvature = np.full(len(rows), 1.0 / (settings.lambda_ * len(self._alpha)))
-        step = loss.dual_step(self._alpha[rows], self._dataset.y[rows], self._predictions[rows], curvature)
+        curvature = self._norms[rows] / (settings.lambda_ * len(self._alpha))
+        step = loss.dual_step(self._alpha[rows], self._dataset.y[rows], predictions, curvature)
         return np.asarray((settings.gamma or 1.0) * step / self._holders[rows], dtype=np.float64)
+
+
+def side_by_side(parts: Sequence[Part], count: int) -> csr_array:
+    """The values of all parties as one sparse matrix of `count` rows, each party having columns of its own."""
+    stored = [csr_array(part.X).tocoo() for part in parts]
+    places = _slices(parts)
+    rows = np.concatenate([part.rows[own.row] for part, own in zip(parts, stored, strict=True)])
+    columns = np.concatenate([own.col + place.start for own, place in zip(stored, places, strict=True)])
+    values = np.concatenate([own.data for own in stored])
+    return csr_array((values, (rows, columns)), shape=(count, places[-1].stop))
+
+
+def _slices(parts: Sequence[Part]) -> list[slice]:
+    """The columns of each party where all stand side by side."""
+    ends = np.cumsum([len(part.columns) for part in parts]).tolist()
+    return [slice(end - len(part.columns), end) for end, part in zip(ends, parts, strict=True)]
 
 
 class SimulatedAveraging:

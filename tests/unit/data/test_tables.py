@@ -14,7 +14,7 @@ from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables import readers
 from fenchel_common.data.tables.declaration import Declaration
 from fenchel_common.data.tables.frames import shard_from_frame
-from fenchel_common.data.tables.source import load_shard
+from fenchel_common.data.tables.source import WatchedTable, load_shard
 from fenchel_common.errors import InvalidInput
 from support.tablefiles import CLINIC, DECLARED, load, write_table
 
@@ -72,6 +72,36 @@ def test_a_parquet_file_with_typed_columns_gives_the_same_shard(tmp_path: Path) 
     toml = DECLARED.replace("table.csv", "table.parquet")
     (tmp_path / "shard.toml").write_text(toml)
     assert_clinic(load_shard(tmp_path).shard)
+
+
+@pytest.mark.parametrize("named", ["parts", "parts/*.parquet", "pa*/?.parquet"])
+def test_many_parquet_files_are_one_table(tmp_path: Path, named: str) -> None:
+    (tmp_path / "parts").mkdir()
+    table = pa.table(TYPED)
+    pq.write_table(table.slice(2), tmp_path / "parts" / "b.parquet")
+    pq.write_table(table.slice(0, 2).select(list(reversed(TYPED))), tmp_path / "parts" / "a.parquet")
+    (tmp_path / "shard.toml").write_text(DECLARED.replace("table.csv", named))
+    assert_clinic(load_shard(tmp_path).shard)
+    watched = WatchedTable(tmp_path)
+    watched.read()
+    assert watched.newer() is None
+    pq.write_table(pa.table(TYPED | {"patient": [17, 18, 19, 20]}), tmp_path / "parts" / "c.parquet")
+    newer = watched.newer()
+    assert newer is not None
+    assert len(newer.shard.ids) == 8
+
+
+def test_many_files_with_other_columns_or_in_another_format_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "shard.toml").write_text(DECLARED.replace("table.csv", "*.parquet"))
+    with pytest.raises(InvalidInput, match="no such file"):
+        load_shard(tmp_path)
+    pq.write_table(pa.table(TYPED), tmp_path / "a.parquet")
+    pq.write_table(pa.table(TYPED).drop_columns("age"), tmp_path / "b.parquet")
+    with pytest.raises(InvalidInput, match=r"'age' is in one of a\.parquet and b\.parquet alone"):
+        load_shard(tmp_path)
+    write_table(tmp_path, CLINIC, toml=DECLARED.replace("table.csv", "*.csv"))
+    with pytest.raises(InvalidInput, match="only Parquet"):
+        load_shard(tmp_path)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])

@@ -30,12 +30,16 @@ def case_and_shards(split: str) -> tuple[Problem, list[Shard], OverlapRule]:
 
 
 @pytest.mark.parametrize("split", ["grid", "nonzeros"])
-@pytest.mark.parametrize("participation", ["all", "fraction:0.5"])
-def test_hyfdca_is_that_of_the_halves_where_every_party_draws_all_its_samples(split: str, participation: str) -> None:
+@pytest.mark.parametrize(
+    ("participation", "row_norm"), [("all", "unit"), ("fraction:0.5", "unit"), ("fraction:0.5", "measured")]
+)
+def test_hyfdca_is_that_of_the_halves_where_every_party_draws_all_its_samples(
+    split: str, participation: str, row_norm: str
+) -> None:
     case, shards, overlap = case_and_shards(split)
     settings = HyfdcaSettings.parse(
         {
-            "lambda": 0.05, "local": "paper", "h": 60, "row_norm": "unit", "gamma": 1.0, "seed": 3, "stop": STOP,
+            "lambda": 0.05, "local": "paper", "h": 60, "row_norm": row_norm, "gamma": 1.0, "seed": 3, "stop": STOP,
             "participation": participation, "second_inner_product": False, "certificate_every": 0,
         }
     )  # fmt: skip

@@ -176,6 +176,12 @@ class PartialBook:
         shares = self.shares[born]
         return lambda block: [Origin(shares[one], name) for one in self.layout.feature_holders[block] if one in shares]
 
+    def moved_features(self, born: int) -> tuple[int, ...]:
+        """This party's blocks of features of which an owner of the pair is a holder; the pair moves no others."""
+        owners = self.shares[born]
+        holders = self.layout.feature_holders
+        return tuple(block for block in self.layout.feature_blocks if not owners.keys().isdisjoint(holders[block]))
+
     def conjugate_origins(self, born: int, name: str) -> list[Origin]:
         return self._in_order(self.conjugates[born], name)
 

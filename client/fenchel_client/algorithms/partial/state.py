@@ -212,9 +212,9 @@ class Steps(Combining):
         for born, given in facts.models.items():
             if born in state.models or born not in book.shares:
                 continue
-            models[born] = {
+            models[born] = dict.fromkeys(KINDS, np.zeros(self._rows.X.shape[1])) | {
                 kind: self._codec.from_features(vector, book.model_origins(born, field_of(kind, born)))
-                for kind, vector in _vectors(given.models, tuple(book.layout.feature_blocks))
+                for kind, vector in _vectors(given.models, book.moved_features(born))
             }
             conjugates[born] = self._codec.from_numbers(
                 given.conjugates, book.conjugate_origins(born, CONJUGATES_FIELD)

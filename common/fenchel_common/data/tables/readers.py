@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration
+from fenchel_common.data.tables.files import PARQUET, files_of, is_many
 from fenchel_common.data.tables.profile import TableProfile
 from fenchel_common.data.tables.raw import RawTable
 from fenchel_common.errors import InvalidInput
@@ -37,7 +38,7 @@ class FileFormat:
 
 FORMATS: Final = (
     FileFormat("csv", (".csv", ".tsv"), "csvfile"),
-    FileFormat("parquet", (".parquet", ".pq"), "parquet"),
+    FileFormat("parquet", PARQUET, "parquet"),
     FileFormat("libsvm", (".libsvm", ".svm", ".svmlight"), "libsvm"),
     FileFormat("npz", (".npz",), "npz"),
 )
@@ -45,9 +46,12 @@ SUFFIXES: Final = tuple(suffix for known in FORMATS for suffix in known.suffixes
 
 
 def format_of(path: Path, named: str | None) -> FileFormat:
-    """The format by its name in shard.toml, or else by the suffix of the file."""
+    """The format by its name in shard.toml, or else by the suffix of the file; that of many files is Parquet."""
+    suffix = files_of(path)[0].suffix.lower() if is_many(path) else path.suffix.lower()
     for known in FORMATS:
-        if known.name == named or (named is None and path.suffix.lower() in known.suffixes):
+        if known.name == named or (named is None and suffix in known.suffixes):
+            if is_many(path) and known.suffixes != PARQUET:
+                raise InvalidInput(f"{path}: {known.name} tables are one file; only Parquet tables can be many")
             return known
     names = ", ".join(known.name for known in FORMATS)
     if named is not None:

@@ -1,6 +1,5 @@
 """From a path that a person gives to a shard: a table, a shard.toml, or a folder with either."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration
+from fenchel_common.data.tables.files import files_of, identity_of
 from fenchel_common.data.tables.guess import guessed
 from fenchel_common.data.tables.profile import TableProfile
 from fenchel_common.data.tables.raw import RawTable, complete
@@ -17,7 +17,7 @@ from fenchel_common.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A table, and its declaration if there is one."""
+    """A table, and its declaration if there is one; `path` may be a folder or a pattern of Parquet files."""
 
     path: Path
     declaration: Declaration | None
@@ -108,20 +108,20 @@ class WatchedTable:
         return None if self._look() == self._seen else self.read()
 
     def _look(self) -> tuple[tuple[int, ...], ...]:
-        table = TableFile.find(self._path).path
-        files = (table, table.parent / DECLARATION_FILE)
-        return tuple(_identity(file.stat()) for file in files if file.is_file())
+        path, table = self._path, TableFile.find(self._path).path
+        declared = [file for file in (path, path / DECLARATION_FILE, path.parent / DECLARATION_FILE) if file.is_file()]
+        return tuple(seen for file in (table, *declared) for seen in identity_of(file))
 
 
 @contextmanager
 def _unchanged(path: Path) -> Iterator[None]:
     """Refuses what was read of a file that changed meanwhile, and any error that the change may have caused."""
     try:
-        before = _identity(path.stat())
+        before = identity_of(path)
         try:
             yield
         finally:
-            if _identity(path.stat()) != before:
+            if identity_of(path) != before:
                 raise InvalidInput(
                     f"{path}: changed while it was read; wait until it is whole, or copy it and give the copy"
                 )
@@ -129,13 +129,8 @@ def _unchanged(path: Path) -> Iterator[None]:
         raise InvalidInput(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_size, status.st_mtime_ns, status.st_ino
-
-
 def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise InvalidInput(f"{path}: there is no such file")
+    files_of(path)
     return path
 
 
