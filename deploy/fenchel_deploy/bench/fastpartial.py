@@ -85,7 +85,7 @@ class FastPartial:
         new = self._new_pair(current, progress) if current.choices.owners else None
         self._progress = progress.after(LOCAL_DUAL, there).after(PRIMAL, there)
         if new is not None:
-            self._keep(steps.id, new)
+            self._keep(steps, new)
 
     def ending(self) -> Ending:
         """The end of a run that ends here, by a closing round of all parties."""
@@ -169,17 +169,18 @@ class FastPartial:
                 vertex[party.samples[told]] = self._loss.subgradient(z, self._y[party.samples[told]])
         return {POINT: np.where(live, point, anchor), VERTEX: vertex}
 
-    def _keep(self, born: int, values: Mapping[str, Array]) -> None:
+    def _keep(self, steps: RoundSteps, values: Mapping[str, Array]) -> None:
         """Keeps a new pair with its models and conjugates: nobody uses them before it is complete."""
-        state, base = self._state, self._state.memory.anchor
+        state, base, born = self._state, self._state.memory.anchor, steps.id
+        whole = steps.live_samples == len(self._y)
         count, scale = len(self._y), self._settings.lambda_ * len(self._y)
-        before = self._loss.conjugate(base.alpha, self._y).sum()
+        before = 0.0 if whole else self._loss.conjugate(base.alpha, self._y).sum()
         models = {kind: np.asarray(self._X.T @ (alpha - base.alpha)) / scale for kind, alpha in values.items()}
         conjugates = [(self._loss.conjugate(alpha, self._y).sum() - before) / count for alpha in values.values()]
         products = {(kind, born): self._X @ (base.weights + models[kind]) for kind in KINDS}
         self._state = replace(
             state,
-            pairs={**state.pairs, born: OpenPair(values, base)},
+            pairs={**state.pairs, born: OpenPair(values, base, whole)},
             models={**state.models, born: models},
             conjugates={**state.conjugates, born: np.array(conjugates)},
             predictions={**state.predictions, **products},

@@ -167,7 +167,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         share = conjugates = None
         if book.choices.owners:
             values = self._steps.opened_values(task.values, round_id, book) if book.live else None
-            state = self._steps.with_pair(state, round_id, values, book)
+            state = self._steps.with_pair(state, book.progress.rounds[-1], values, book)
             if self._layout.party in book.choices.owners:
                 share = self._contributions.share(state, round_id, book)
             conjugates = self._contributions.conjugates(state, round_id, book)

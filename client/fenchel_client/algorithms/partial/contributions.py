@@ -14,6 +14,7 @@ from fenchel_client.algorithms.partial.measuring import objectives_of
 from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, field_of, gram_numbers
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import (
+    COUNT_UNIT,
     FIGURES_FIELD,
     GRAM_FIELD,
     MODEL_FIELD,
@@ -137,14 +138,18 @@ class Contributions:
         return point, self._codec.to_blocks(VERTEX, reports, told_values, formats.alpha)
 
     def conjugates(self, state: PartyState, born: int, book: PartialBook) -> Vector:
-        """By how much the mean conjugates of the new points differ from the anchor's, on the party's reports."""
+        """The mean conjugates of the new points on the party's reports, and the number of these samples.
+
+        If not all samples are live: by how much they differ from the anchor's.
+        """
         reports, numbers = self._rows.positions_of(book.reports(book.live)), np.zeros(len(KINDS))
         if len(reports):
             y, pair = self._rows.labels()[reports], state.pairs[born]
-            before = self._loss.conjugate(pair.base.alpha[reports], y).sum()
+            before = 0.0 if pair.whole else self._loss.conjugate(pair.base.alpha[reports], y).sum()
             after = [self._loss.conjugate(pair.alpha[kind][reports], y).sum() for kind in KINDS]
             numbers = (np.array(after) - before) / self._rows.sample_count
-        return self._codec.to_numbers(CONJUGATES_FIELD, numbers, contributors=book.choices.participants)
+        counted = np.append(numbers, len(reports) / COUNT_UNIT)
+        return self._codec.to_numbers(CONJUGATES_FIELD, counted, contributors=book.choices.participants)
 
     def dual_result(
         self, before: PartyState, state: PartyState, measured: Memory | None, book: PartialBook, norms: Array

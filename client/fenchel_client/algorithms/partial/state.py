@@ -69,10 +69,14 @@ class OpenPair:
         The dual variables of its points, by kind.
     base
         The anchor of the round that made it.
+    whole
+        Whether its conjugates are those of its points, which differ from the anchor on all samples; otherwise they are
+        by how much they differ from the anchor's.
     """
 
     alpha: Mapping[str, Array]
     base: Entry
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class Combining:
                 weights=state.model_of(born, kind),
                 products=self._nothing,
                 alpha=state.pairs[born].alpha[kind],
-                conjugate_part=state.pairs[born].base.conjugate_part - float(state.conjugates[born][position]),
+                conjugate_part=_conjugate_part(state.pairs[born], float(state.conjugates[born][position])),
             )
             for born in steps.solved
             for position, kind in enumerate(KINDS)
@@ -216,9 +220,10 @@ class Steps(Combining):
                 kind: self._codec.from_features(vector, book.model_origins(born, field_of(kind, born)))
                 for kind, vector in _vectors(given.models, book.moved_features(born))
             }
-            conjugates[born] = self._codec.from_numbers(
-                given.conjugates, book.conjugate_origins(born, CONJUGATES_FIELD)
-            )
+            numbers = self._codec.from_numbers(given.conjugates, book.conjugate_origins(born, CONJUGATES_FIELD))
+            if numbers[-1] * COUNT_UNIT != book.progress.live_samples_of(born):
+                raise InvalidInput("models.conjugates: must be of all live samples")
+            conjugates[born] = numbers[: len(KINDS)]
         grams = {
             number: self._codec.from_numbers(gram, book.gram_origins(number))
             for number, gram in facts.grams.items()
@@ -250,13 +255,14 @@ class Steps(Combining):
         """The state after a round that the party missed; raises `Missing`."""
         state = self.solved(state, steps)
         if steps.born:
-            state = self.with_pair(state, steps.id, state.values.get(steps.id), book)
+            state = self.with_pair(state, steps, state.values.get(steps.id), book)
         return replace(state, round_id=steps.id)
 
     def with_pair(
-        self, state: PartyState, born: int, values: Mapping[str, Array] | None, book: PartialBook
+        self, state: PartyState, steps: RoundSteps, values: Mapping[str, Array] | None, book: PartialBook
     ) -> PartyState:
-        """The state with a new pair, which equals the anchor where `values` are not given."""
+        """The state with the new pair of a round, which equals the anchor where `values` are not given."""
+        born, whole = steps.id, steps.live_samples == self._rows.sample_count
         stamps = book.duals_here if born == book.round_id and born not in book.duals else book.duals[born]
         if values is None and any(book.point_origins(stamps, POINT)(block) for block in book.layout.holders):
             raise Missing
@@ -265,7 +271,7 @@ class Steps(Combining):
             kind: anchor.alpha if not values else np.where(np.isnan(values[kind]), anchor.alpha, values[kind])
             for kind in KINDS
         }
-        return replace(state, pairs={**state.pairs, born: OpenPair(alpha, anchor)})
+        return replace(state, pairs={**state.pairs, born: OpenPair(alpha, anchor, whole)})
 
     def _predictions(self, state: PartyState, facts: Facts, book: PartialBook) -> dict[Name, Array]:
         """The predictions that facts give, with those that the party knew."""
@@ -279,6 +285,11 @@ class Steps(Combining):
                 values[self._rows.positions_of(vector.blocks)] = self._codec.from_blocks(vector, origins)
                 found[(kind, born)] = values
         return found
+
+
+def _conjugate_part(pair: OpenPair, number: float) -> float:
+    """c of one of a pair's points, from its number in the sum of the conjugates."""
+    return -number if pair.whole else pair.base.conjugate_part - number
 
 
 def _vectors(given: OfPair, due: tuple[int, ...]) -> list[tuple[str, BlockVector]]:
