@@ -91,7 +91,7 @@ def test_corrective_rounds_of_some_parties_equal_those_of_the_real_halves(
     ending = fast.ending()
     assert metrics.dual == pytest.approx(ending.dual, abs=1e-6)
     assert metrics.primal == pytest.approx(ending.primal, abs=1e-6)
-    np.testing.assert_allclose(ending.model, real.weights(case.data.features), atol=1e-5)
+    np.testing.assert_allclose(ending.model, real.weights(case.data.features), atol=1e-4)
 
 
 def test_a_sweep_gives_a_row_for_each_setting_method_and_h_and_names_what_it_left_out() -> None:

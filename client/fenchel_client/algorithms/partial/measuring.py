@@ -1,7 +1,7 @@
 """The measurement of a model in a round in which all parties take part.
 
-All pairs are complete then, up to the number that a round can solve, and every party knows the inner products of its
-rows with all their models. So the combination with their points is measured, and not the one with which the round began.
+All pairs are complete then, and every party knows the inner products of its rows with all their models. So the
+combination with their points is measured, and not the one with which the round began.
 """
 
 from dataclasses import replace
