@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,14 @@ from fenchel_common.model.folder import SUFFIX
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.consent import consenting_options
 from fenchel_deploy.folders import kit_folder, lay_out, shard_file, whole_model
+from fenchel_deploy.forks import CAN_FORK, Fork, ForkServer
 from fenchel_deploy.wan import NEAR, Wan
 
 EXIT_WAIT_S = 20.0
 CORES_OF_LINEAR_ALGEBRA = "OPENBLAS_NUM_THREADS"
+CLIENT = "client"
+UNTIL_INPUT_ENDS = "--until-input-ends"
+Process = subprocess.Popen[bytes] | Fork
 
 
 class LocalFederation:
@@ -66,16 +70,19 @@ class LocalFederation:
         self._tables = tables
         self._server_options = list(server_options)
         self._client_options = list(client_options)
-        self.clients: dict[str, subprocess.Popen[bytes]] = {}
+        self.clients: dict[str, Process] = {}
         self.server: subprocess.Popen[bytes] | None = None
         self.relay: subprocess.Popen[bytes] | None = None
-        self._started: list[subprocess.Popen[bytes]] = []
+        self.forks: ForkServer | None = None
+        self._started: list[Process] = []
         self.port = 0
         self._dialled_port = 0
         self._lay_out(shards, release_model_to_server=release_model_to_server)
 
     def __enter__(self) -> Self:
         try:
+            # It imports what clients need while the server starts.
+            self._fork_server()
             self.start_server()
             if self._wan.relayed:
                 self.start_relay()
@@ -94,6 +101,9 @@ class LocalFederation:
     def _end_all(self) -> None:
         for process in self._started:
             _end(process)
+        if self.forks is not None:
+            self.forks.close()
+            self.forks = None
 
     @property
     def state(self) -> Path:
@@ -124,8 +134,15 @@ class LocalFederation:
             "--server",
             f"localhost:{self._dialled_port or self.port}",
         ]
-        arguments += consenting_options(self._config)
-        self.clients[name] = self._start("client", arguments, self._client_options, name=name)
+        arguments += [*consenting_options(self._config), *self._client_options]
+        forks = self._fork_server()
+        if forks is None:
+            self.clients[name] = self._start(CLIENT, arguments, name=name)
+            return
+        with self._log_of(name) as log:
+            process = forks.start([CLIENT, *arguments, UNTIL_INPUT_ENDS], stderr=log)
+        self.clients[name] = process
+        self._started.append(process)
 
     def start_relay(self) -> None:
         """Starts the relay of the network, through which the parties that are started after it reach the server."""
@@ -183,15 +200,24 @@ class LocalFederation:
             release_model_to_server=release_model_to_server,
         )
 
+    def _fork_server(self) -> ForkServer | None:
+        """The process of which clients are forks; None where each is started by itself."""
+        if self.forks is None and CAN_FORK and self._python == sys.executable:
+            self.forks = ForkServer(CLIENT, self._client_options, log=self._directory / "logs" / "clients.log")
+        return self.forks
+
+    def _log_of(self, name: str) -> IO[bytes]:
+        return (self._directory / "logs" / f"{name}.log").open("ab")
+
     def _start(
         self, verb: str, *arguments: list[str], name: str | None = None, stdout: int = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
         command = [self._python, "-m", "fenchel_deploy", verb, *(word for group in arguments for word in group)]
         # Another installation may be too old for the option.
         tied = self._python == sys.executable and verb != "relay"
-        with (self._directory / "logs" / f"{name or verb}.log").open("ab") as log:
+        with self._log_of(name or verb) as log:
             process = subprocess.Popen(
-                [*command, "--until-input-ends"] if tied else command,
+                [*command, UNTIL_INPUT_ENDS] if tied else command,
                 stdout=stdout,
                 stderr=log,
                 stdin=subprocess.PIPE if tied else subprocess.DEVNULL,
@@ -209,7 +235,7 @@ def environment_of(python: str) -> dict[str, str]:
     return environment
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process) -> None:
     if process.poll() is None:
         process.kill()
     process.wait()

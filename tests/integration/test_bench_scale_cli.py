@@ -42,3 +42,10 @@ def test_a_number_that_is_not_whole_is_refused() -> None:
     code, _, said = bench("--samples", "1e4,half")
     assert code != 0
     assert "'half' is not a whole number above 0" in said
+
+
+def test_a_data_set_brings_its_own_size() -> None:
+    code, report, said = bench("--parties", "2", "--dataset", "breast_cancer", "--rounds", "1")
+    assert code == 0, said
+    (row,) = report["results"]
+    assert (row["samples"], row["features"]) == (569, 30)

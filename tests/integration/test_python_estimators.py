@@ -62,7 +62,8 @@ def _nothing_is_left_behind() -> Iterator[None]:
 
 
 def _federations_of(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children() if "fenchel_deploy" in " ".join(child.cmdline())]
+    """Of each federation the server, the clients, and the process of which they are forks."""
+    return [child for child in process.children(recursive=True) if "fenchel_deploy" in " ".join(child.cmdline())]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_a_second_training_uses_the_same_processes_and_gives_the_same_model_for_
     X, y = load_breast_cancer(return_X_y=True)
     again = clone(classifier).fit(X, y)
     assert {child.pid for child in _federations_of(psutil.Process())} == before
-    assert len(before) == 5
+    assert len(before) == 6
     assert np.array_equal(again.coef_, classifier.coef_)
 
 
@@ -158,7 +159,7 @@ def test_an_interrupt_leaves_no_process_and_no_folder(monkeypatch: pytest.Monkey
     monkeypatch.setattr(warm.WarmFederation, "_followed", interrupted)
     with pytest.raises(KeyboardInterrupt):
         FederatedClassifier(cipher="masks", grid=(1, 2)).fit(X, y == 1)
-    assert len(seen) == 3
+    assert len(seen) == 4
     assert not psutil.wait_procs(seen, timeout=20.0)[1]
     assert not folders[0].exists()
 
@@ -170,13 +171,13 @@ def test_the_processes_end_with_a_program_that_is_killed() -> None:
         from fenchel import FederatedClassifier
         X, y = load_iris(return_X_y=True)
         FederatedClassifier(cipher="masks", grid=(1, 2)).fit(X, y == 1)
-        print(*(child.pid for child in psutil.Process().children()), flush=True)
+        print(*(child.pid for child in psutil.Process().children(recursive=True)), flush=True)
         sys.stdin.read()
     """)
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         children = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
-        assert len(children) == 3
+        assert len(children) == 4
         os.kill(process.pid, signal.SIGKILL)
     assert not psutil.wait_procs(children, timeout=30.0)[1]
 

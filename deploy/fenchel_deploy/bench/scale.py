@@ -1,7 +1,8 @@
 """How costs grow with the parties and with the samples: one run for each size, by real processes on this machine.
 
-The table is made up: `samples` rows of normally distributed features, with labels of a linear rule that errs. It is
-split over a grid that is as square as the number of parties allows. Runs end after the same few rounds, or at a gap.
+The table is made up: `samples` rows of normally distributed features, with labels of a linear rule that errs; or it is
+a data set. It is split over a grid that is as square as the number of parties allows. Runs end after the same few
+rounds, or at a gap.
 
     setup       seconds of the set-up by phase, from one phase's first task to that of the next; `start` is the time
                 from the start of the processes to the first task
@@ -34,7 +35,7 @@ from fenchel_common import defaults
 from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.crypto.packing import slot_layout
 from fenchel_common.crypto.words import word_type
-from fenchel_common.data.datasets import Dataset
+from fenchel_common.data.datasets import Dataset, load_dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.errors import FenchelError, InvalidInput
 from fenchel_common.runconfig import AlignmentWord, RunConfig
@@ -74,6 +75,7 @@ class Size:
     parties: int
     samples: int
     cipher: str
+    features: int = FEATURES
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -87,14 +89,17 @@ class Size:
             "parties": self.parties,
             "grid": f"{rows}x{columns}",
             "samples": self.samples,
-            "features": FEATURES,
+            "features": self.features,
             "cipher": self.cipher,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleBench:
-    """The sizes to measure. A run ends after `rounds` rounds, or at the gap if that is reached before."""
+    """The sizes to measure. A run ends after `rounds` rounds, or at the gap if that is reached before.
+
+    With a `dataset` all runs have its samples, and `samples` does not count.
+    """
 
     parties: Sequence[int]
     samples: Sequence[int]
@@ -104,22 +109,24 @@ class ScaleBench:
     key_bits: int = defaults.DEMO_KEY_BITS
     seed: int = defaults.SEED
     alignment: AlignmentWord = defaults.ALIGNMENT
+    dataset: str | None = None
 
     def check(self) -> None:
         """Raises `InvalidInput` for a size that no run can have."""
         for size in self.sizes():
             rows, columns = size.grid
-            if columns > FEATURES or rows > size.samples:
+            if columns > size.features or rows > size.samples:
                 raise InvalidInput(
                     f"--parties: {size.parties} parties make a grid of {rows}x{columns}, which {size.samples} samples"
-                    f" of {FEATURES} features do not fill; choose a number with a more even split, such as 16 or 100"
+                    f" of {size.features} features do not fill; choose a number with a more even split, such as 16"
                 )
 
     def sizes(self) -> Iterator[Size]:
+        given = None if self.dataset is None else load_dataset(self.dataset).X.shape
         for cipher in self.ciphers:
-            for samples in self.samples:
+            for samples, features in [given] if given else [(samples, FEATURES) for samples in self.samples]:
                 for parties in self.parties:
-                    yield Size(parties, samples, cipher)
+                    yield Size(parties, samples, cipher, features)
 
     def run(self, tell: Tell) -> Row:
         """Measures every size, the small ones first. A run that fails has its reason in `failed` and no figures."""
@@ -153,12 +160,13 @@ class ScaleBench:
 
     def measured(self, size: Size) -> Row:
         """One run from the start of its processes to its end."""
-        shards = partition(made_up(size.samples, self.seed), grid=size.grid, seed=self.seed)
+        table = made_up(size.samples, self.seed) if self.dataset is None else load_dataset(self.dataset)
+        shards = partition(table, grid=size.grid, seed=self.seed)
         config = self.config(size.cipher)
         with tempfile.TemporaryDirectory(prefix="fenchel-scale-") as scratch:
             named = {f"party-{number:04d}": shard for number, shard in enumerate(shards, 1)}
             federation = LocalFederation(Path(scratch), named, config)
-            del shards, named
+            del table, shards, named
             began_s = time.monotonic()
             with federation:
                 meter = ScaleMeter(federation, began_s)
@@ -179,6 +187,7 @@ class ScaleMeter:
         self.reason = ""
         self._server = federation.server.pid
         self._parties = [process.pid for process in federation.clients.values()]
+        self._beside = [] if federation.forks is None else [federation.forks.pid]
         self._phase, self._since_s = (0, START), began_s
         self._seconds: dict[tuple[int, str], float] = {}
         self._idle_mib = 0.0
@@ -246,7 +255,11 @@ class ScaleMeter:
         with suppress(ProcessLookupError):
             parties = [pss_mib(party) for party in self._parties]
             server = pss_mib(self._server)
-            seen = {"server": server, "party": max(parties), "all": server + sum(parties)}
+            seen = {
+                "server": server,
+                "party": max(parties),
+                "all": server + sum(parties) + sum(map(pss_mib, self._beside)),
+            }
             peaks = {"server": peak_memory_mib(self._server), "party": max(map(peak_memory_mib, self._parties))}
             forget_peak_memory(self._server)
             self._pss = {name: max(size, self._pss.get(name, 0.0)) for name, size in seen.items()}
@@ -312,8 +325,9 @@ def _line(row: Row) -> str:
     head = f"{row['cipher']}, {row['parties']} parties, {row['samples']} samples: "
     if "failed" in row:
         return f"{head}failed: {row['failed']}"
+    server = f"{row['server_idle_mib']:.0f} + {row['server_beyond_idle_mib']:.0f}"
     return (
-        f"{head}set-up {row['setup_s']:.1f} s, {row['rounds']} rounds of {row['round_s']:.2f} s and"
-        f" {row['round_bytes'] / 1e6:.1f} MB, server {row['server_idle_mib']:.0f} + {row['server_beyond_idle_mib']:.0f}"
-        f" MiB, party {row['party_peak_mib']:.0f} MiB"
+        f"{head}start {row['start_s']:.1f} s, set-up {row['setup_s']:.1f} s, {row['rounds']} rounds of"
+        f" {row['round_s']:.2f} s and {row['round_bytes'] / 1e6:.1f} MB, server {server} MiB,"
+        f" party {row['party_peak_mib']:.0f} MiB, all {row['all_pss_mib']:.0f} MiB"
     )

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from fenchel_common import defaults
+from fenchel_common.data.datasets import BUILT_IN
 from fenchel_common.errors import InvalidInput
 from fenchel_common.runconfig import AlignmentWord
 from fenchel_deploy.bench.scale import SCALED_CIPHERS, ScaleBench
@@ -22,6 +23,10 @@ from fenchel_deploy.cli.signals import exit_on
 def bench_scale(
     parties: Annotated[str, typer.Option(help="Comma-separated numbers of parties.")] = "4,16",
     samples: Annotated[str, typer.Option(help="Comma-separated numbers of samples, such as 1e4,1e5.")] = "1e4,1e5",
+    dataset: Annotated[
+        str | None,
+        typer.Option(help=f"A table in place of the made-up ones: {', '.join(BUILT_IN)}, or the path of an .npz file."),
+    ] = None,
     ciphers: Annotated[str, typer.Option(help="Comma-separated: " + ", ".join(SCALED_CIPHERS) + ".")] = "masks",
     rounds: Annotated[int, typer.Option(min=1, help="The most rounds of each run.")] = 3,
     gap: Annotated[
@@ -37,7 +42,7 @@ def bench_scale(
     """Measure runs of growing size by real processes: seconds by phase, bytes, memory, and how fast each grows.
 
     The table is made up, with 20 features. Sizes are measured one after another; a large one takes minutes, and needs
-    about 60 MB of memory for each party.
+    about 30 MB of memory for each party, and its data.
     """
     bench = ScaleBench(
         parties=[_count("--parties", word) for word in words(parties)],
@@ -48,6 +53,7 @@ def bench_scale(
         key_bits=key_bits,
         alignment=parse_choice("--alignment", alignment, *get_args(AlignmentWord)),
         seed=seed,
+        dataset=dataset,
     )
     bench.check()
     # The processes of a run are ended before this one ends.
@@ -76,7 +82,19 @@ def _count(option: str, text: str) -> int:
 
 def _sizes(report: Mapping[str, Any]) -> Table:
     table = Table(title="Runs of growing size", caption="server: MiB when idle, and the most beyond that")
-    for heading in ("cipher", "parties", "samples", "set-up s", "rounds", "s a round", "MB", "server", "+", "party"):
+    for heading in (
+        "cipher",
+        "parties",
+        "samples",
+        "start s",
+        "set-up s",
+        "rounds",
+        "s a round",
+        "MB",
+        "server",
+        "+",
+        "party",
+    ):
         table.add_column(heading, justify="left" if heading == "cipher" else "right")
     for row in report["results"]:
         size = (row["cipher"], str(row["parties"]), str(row["samples"]))
@@ -84,7 +102,7 @@ def _sizes(report: Mapping[str, Any]) -> Table:
             table.add_row(*size, f"failed: {row['failed']}")
             continue
         memory = (row["server_idle_mib"], row["server_beyond_idle_mib"], row["party_peak_mib"])
-        times = (f"{row['setup_s']:.1f}", str(row["rounds"]), f"{row['round_s']:.2f}")
+        times = (f"{row['start_s']:.1f}", f"{row['setup_s']:.1f}", str(row["rounds"]), f"{row['round_s']:.2f}")
         table.add_row(*size, *times, f"{row['round_bytes'] / 1e6:.1f}", *(f"{one:.0f}" for one in memory))
     return table
 

@@ -222,6 +222,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
         (
             "fenchel bench scale --parties 4,16 --samples 1e4,1e5",
             "fenchel bench scale --parties 4 --samples 1e6 --ciphers masks --rounds 100 --gap 1e-3 --format json",
+            "fenchel bench scale --dataset digits --parties 100 --rounds 50 --gap 1e-3",
         ),
         {
             ExitCode.DONE: "measured",

@@ -28,7 +28,7 @@ from fenchel_deploy.papers.definitions import SettingPlan
 from fenchel_deploy.papers.journal import Cell, ReadRow, Row
 from fenchel_deploy.papers.problems import Problem
 from fenchel_deploy.papers.simulation import Simulated, SimulatedAveraging, SimulatedHyfdca
-from fenchel_deploy.papers.work import Chart, Panel, Series, Table, Unit, Work
+from fenchel_deploy.papers.work import Chart, Panel, Series, Table, Unit, Work, tried
 from fenchel_deploy.wan import PROFILES_S
 
 Array = NDArray[np.float64]
@@ -56,13 +56,15 @@ class Curves:
     )  # fmt: skip
 
     def units(self, work: Work) -> list[Unit]:
+        """What the paper compares, and then ours, whose rounds take longest here."""
         most = int(work.experiment.options.get("ours_most_parties", 0))
         return [
             self._unit(work, setting, algorithm, seed)
+            for ours in (False, True)
             for setting in work.experiment.settings
             for algorithm in work.experiment.algorithms
             for seed in work.experiment.seeds
-            if algorithm not in CORRECTIVE or setting.party_count <= most
+            if (algorithm in CORRECTIVE) == ours and (not ours or setting.party_count <= most)
         ]
 
     def _unit(self, work: Work, setting: SettingPlan, algorithm: str, seed: int) -> Unit:
@@ -86,7 +88,13 @@ class Curves:
                 found.append(_row(common, EQUAL_TIME, _summary(points, in_time), seconds))
             return found
 
-        return Unit(f"{setting.label} / {algorithm} / seed {seed}", measure)
+        def trial() -> float:
+            options = work.experiment.options
+            own = int(options.get("ours_rounds", 20)) if algorithm in CORRECTIVE else work.experiment.rounds
+            most = own if algorithm in CORRECTIVE or "time_s" not in options else int(options.get("most_rounds", own))
+            return tried(lambda: _started(work.problem, setting, algorithm, seed).round, max(own, most))
+
+        return Unit(f"{setting.label} / {algorithm} / seed {seed}", measure, trial)
 
     def tables(self, _work: Work, rows: Sequence[ReadRow]) -> list[Table]:
         headings = ["setting", "algorithm", "seed", "at", "rounds", "relative loss", "accuracy", "s at 257.5 ms"]
@@ -150,11 +158,14 @@ class _RealHalves:
         return self._federation.weights(self._features)
 
 
+def _started(problem: Problem, setting: SettingPlan, algorithm: str, seed: int) -> Simulated:
+    values = settings_of(algorithm, setting, problem)
+    return simulated(problem, problem.shards(setting, seed=seed), parsed_settings(algorithm, values, seed=seed))
+
+
 def _run(problem: Problem, setting: SettingPlan, algorithm: str, seed: int, rounds: int) -> list[Point]:
     """The points of a run; a run whose loss is no longer finite ends there."""
-    shards = problem.shards(setting, seed=seed)
-    values = settings_of(algorithm, setting, problem)
-    run = simulated(problem, shards, parsed_settings(algorithm, values, seed=seed))
+    run = _started(problem, setting, algorithm, seed)
     wanted = set(np.unique(np.linspace(1, rounds, POINTS).round().astype(int)).tolist())
     points = []
     for round_id in range(1, rounds + 1):

@@ -11,7 +11,7 @@ and α or σ for the data. What is measured depends on the split of the problem:
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from fenchel_deploy.papers.definitions import SettingPlan
 from fenchel_deploy.papers.journal import Cell, ReadRow, Row
 from fenchel_deploy.papers.metering import MeteredHalves
 from fenchel_deploy.papers.rowproblems import Dealt, RowProblem, dealt
-from fenchel_deploy.papers.work import Chart, Panel, Series, Table, Unit, Work
+from fenchel_deploy.papers.work import Chart, Panel, Series, Table, Unit, Work, tried
 from fenchel_server.algorithms import ALGORITHMS as SERVER_HALVES
 from fenchel_server.algorithms.averaging.descent import accuracy_spread
 
@@ -74,7 +74,8 @@ class RowRuns:
             chosen = options.get("cases", {}).get(case, {})
             given = dealt(problem, setting.party_count, chosen, seed=seed)
             settings = _settings(problem, options["runs"][algorithm], chosen, seed=seed)
-            course = _run(problem, given, settings, options["runs"][algorithm]["algorithm"], work)
+            halves = _halves(given, settings, options["runs"][algorithm]["algorithm"])
+            course = _run(problem, given, halves, work)
             common: dict[str, Cell] = {"setting": setting.label, "case": case, "algorithm": algorithm, "seed": seed}
             printed = options.get("printed", {}).get(case, {}).get(algorithm)
             if printed is not None:
@@ -85,8 +86,19 @@ class RowRuns:
             found = [{**common, "point": kind, **point, "took_s": took_s} for kind, point in rows]
             return [*found, {**common, "point": END, **course.points[-1], **course.summary(), "took_s": took_s}]
 
+        def trial() -> float:
+            problem, run = work.problem, work.experiment.options["runs"][algorithm]
+            assert isinstance(problem, RowProblem), "the splits of this kind are of whole rows"
+            chosen = work.experiment.options.get("cases", {}).get(case, {})
+
+            def start() -> Callable[[], object]:
+                given = dealt(problem, setting.party_count, chosen, seed=seed)
+                return _halves(given, _settings(problem, run, chosen, seed=seed), run["algorithm"]).metered_round
+
+            return tried(start, work.experiment.rounds)
+
         parts = (setting.label, case, algorithm, f"seed {seed}")
-        return Unit(" / ".join(part for part in parts if part), measure)
+        return Unit(" / ".join(part for part in parts if part), measure, trial)
 
     def tables(self, _work: Work, rows: Sequence[ReadRow]) -> list[Table]:
         ends = [row for row in rows if row["point"] == END]
@@ -141,11 +153,14 @@ def _settings(problem: RowProblem, run: Values, case: Values, *, seed: int) -> A
     return entry.parse({**chosen, "measure_every": every, "privacy": "plain", "seed": seed, "stop": stop})
 
 
-def _run(problem: RowProblem, given: Dealt, settings: AlgorithmSettings, name: str, work: Work) -> Course:
+def _halves(given: Dealt, settings: AlgorithmSettings, name: str) -> MeteredHalves:
     family = settings.family.name
-    halves = MeteredHalves(
+    return MeteredHalves(
         given.shards, settings, client_half=CLIENT_HALVES[family][name], server_half=SERVER_HALVES[family][name]
     )
+
+
+def _run(problem: RowProblem, given: Dealt, halves: MeteredHalves, work: Work) -> Course:
     rounds, points = work.experiment.rounds, int(work.experiment.options.get("points", 50))
     wanted = {EARLY_ROUND, *np.unique(np.linspace(1, rounds, points).round().astype(int)).tolist()}
     course = Course()

@@ -43,12 +43,11 @@ class Result:
 def run_experiment(name: str, *, quick: bool, data: Path | None, out: Path, tell: Tell) -> Result:
     """Carries out the named experiment in the folder `out`/`name`; units that the folder has are kept.
 
-    `tell` gets a line on what is done, the expected duration first.
+    `tell` gets a line on what is done, before the first measurement how long all of them take.
     """
     experiment = load_experiment(name, quick=quick)
     work = Work(name, experiment, data, tell)
     kind, folder = KINDS[experiment.kind], out / name
-    tell(expected(experiment, quick=quick))
     if work.problem.stands_in:
         tell(f"{experiment.problem.dataset} is in no folder; {work.problem.training.name} stands in for it")
     journal = Journal(folder, kind.columns, _plan(work, quick=quick))
@@ -56,6 +55,7 @@ def run_experiment(name: str, *, quick: bool, data: Path | None, out: Path, tell
     todo = [unit for unit in units if unit.key not in done]
     if len(todo) < len(units):
         tell(f"{len(units) - len(todo)} of {len(units)} measurements are in {journal.path} already")
+    tell(_foreseen(todo) if _unmeasured(experiment, quick=quick) and todo else expected(experiment, quick=quick))
     try:
         _measure(todo, journal, tell)
     except BaseException:
@@ -91,11 +91,24 @@ def _write_page(work: Work, journal: Journal, kind: Kind, *, quick: bool) -> lis
     return verdicts
 
 
+def _unmeasured(experiment: Experiment, *, quick: bool) -> bool:
+    return not quick and experiment.takes.full_s is None
+
+
+def _foreseen(todo: Sequence[Unit]) -> str:
+    """How long the measurements take, by two rounds of each."""
+    trials = [unit.trial for unit in todo if unit.trial is not None]
+    if not trials:
+        return "nobody has measured how long the full form takes; the first measurements will tell"
+    seconds = sum(trial() for trial in trials)
+    return f"these {len(todo)} measurements take about {_duration(seconds)}, if all rounds are like the second of each"
+
+
 def expected(experiment: Experiment, *, quick: bool) -> str:
     """How long a form takes, and how this is known."""
     seconds = experiment.takes.quick_s if quick else experiment.takes.full_s
     if seconds is None:
-        return "nobody has measured how long the full form takes; the first measurements will tell"
+        return "nobody has measured how long the full form takes; `fenchel experiment run` tries a part of it first"
     return f"the {'quick' if quick else 'full'} form takes about {_duration(seconds)} ({experiment.takes.known})"
 
 

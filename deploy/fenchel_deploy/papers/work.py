@@ -1,5 +1,6 @@
 """What the kinds of measurements share: an experiment with its problem, and its units of work."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,10 +35,23 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A piece of an experiment that is measured at once, and its rows written at once."""
+    """A piece of an experiment that is measured at once, and its rows written at once.
+
+    `trial` makes two of its rounds, and says how many seconds all of them would take if they were like the second.
+    """
 
     key: str
     measure: Callable[[], Sequence[Row]]
+    trial: Callable[[], float] | None = None
+
+
+def tried(start: Callable[[], Callable[[], object]], rounds: int) -> float:
+    """The seconds of so many rounds if all are like the second; `start` begins a run and returns what makes a round."""
+    make_round = start()
+    make_round()
+    began = time.monotonic()
+    make_round()
+    return rounds * (time.monotonic() - began)
 
 
 @dataclass(frozen=True, slots=True)
