@@ -20,7 +20,6 @@ from fenchel_client.algorithms.dualclient import DualClient
 from fenchel_client.algorithms.duals import norms_alone, whole_norms
 from fenchel_client.algorithms.partial.book import PartialBook, of_block
 from fenchel_client.algorithms.partial.contributions import Contributions
-from fenchel_client.algorithms.partial.measuring import measured_memory
 from fenchel_client.algorithms.partial.state import (
     Missing,
     PartyState,
@@ -147,7 +146,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
             try:
                 self._now = self._steps.solved(before, book.progress.rounds[-1])
                 if book.measures:
-                    self._measured = measured_memory(self._steps, self._rows, self._codec, before, task, book)
+                    self._measured = self._contributions.measured(self._steps, before, task, book)
                 result = self._contributions.dual_result(before, self._now, self._measured, book, self._norms)
             except Missing:
                 self._now = None

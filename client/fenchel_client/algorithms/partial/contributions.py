@@ -10,8 +10,8 @@ from fenchel_client.algorithms.corrective.round import rounded_towards_zero
 from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.partial.book import PartialBook
 from fenchel_client.algorithms.partial.local import found_locally, predicted
-from fenchel_client.algorithms.partial.measuring import objectives_of
-from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, field_of, gram_numbers
+from fenchel_client.algorithms.partial.measuring import measured_memory, objectives_of
+from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, Steps, field_of, gram_numbers
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import (
     COUNT_UNIT,
@@ -21,7 +21,7 @@ from fenchel_common.algorithms.corrective.messages import (
     POINT_PRODUCT_FORMAT,
     Objectives,
 )
-from fenchel_common.algorithms.partial.messages import DualResult, OfPair, PrimalTask, ProductResult
+from fenchel_common.algorithms.partial.messages import DualResult, DualTask, OfPair, PrimalTask, ProductResult
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
@@ -170,6 +170,10 @@ class Contributions:
         common = (memory.names, memory.gram[0].tolist(), memory.gram[1].tolist(), memory.anchor.conjugate_part)
         moved = memory.anchor_round != before.memory.anchor_round
         return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved)
+
+    def measured(self, steps: Steps, before: PartyState, task: DualTask, book: PartialBook) -> Memory:
+        """As for `measured_memory`."""
+        return measured_memory(steps, self._rows, self._codec, before, task, book)
 
     def objectives(self, measured: Memory, task: PrimalTask, book: PartialBook) -> tuple[Array, Objectives]:
         """The measured model, and P there and D."""
