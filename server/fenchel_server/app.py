@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from fenchel_common.crypto.sumcores import use_all_cores
 from fenchel_common.dismissal import UnfitData
 from fenchel_common.errors import InvalidConfig
 from fenchel_common.identity import Address, Kit, LiveKit
@@ -88,6 +89,7 @@ def serve(
 
     for config in configs:
         check_roster(config, kit.roster)
+    use_all_cores()
 
     def tell(event: Mapping[str, object]) -> None:
         if results is not None and event["event"] == "ended":

@@ -30,6 +30,7 @@ def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout() -> None:
     assert set(report["masks"]) == ours | {"ratio", "values"}
     assert all(value > 0 for side in ("ours", "phe", "ratio", "limit") for value in report[side].values())
     assert all(value > 1 for value in report["masks"]["ratio"].values())
+    assert set(report["additions"]) == {"cores", "one_core_us", "all_cores_us", "ratio"}
     assert 8 <= report["masks"]["bytes_per_value"] < report["ours"]["bytes_per_value"]
 
 

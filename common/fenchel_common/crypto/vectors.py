@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
-from fenchel_common.crypto import paillier
+from fenchel_common.crypto import sumcores
 from fenchel_common.crypto.packing import SlotLayout, VectorFormat, slot_layout
 from fenchel_common.crypto.paillier import PublicKey
 from fenchel_common.errors import IncompatibleVectors, MalformedVector, WrongKey
@@ -164,7 +164,7 @@ class EncryptedVector:
                 f"the vector was made under key {fingerprint[:8].hex()}, this run's key is {key.short_fingerprint}"
             )
         vector = cls(key, vector_format, length, terms, ciphertexts)
-        paillier.validate(key, ciphertexts)
+        sumcores.validate(key, ciphertexts)
         return vector
 
     @property
@@ -205,7 +205,7 @@ class EncryptedVector:
         terms = self.terms + sum(other.terms for other in others)
         self.layout.check_terms(terms)
         buffers = [self.ciphertexts, *(other.ciphertexts for other in others)]
-        return replace(self, terms=terms, ciphertexts=paillier.add_many(self.key, buffers))
+        return replace(self, terms=terms, ciphertexts=sumcores.add_many(self.key, buffers))
 
     def _check_addable(self, other: "EncryptedVector") -> None:
         check_same_shape(self, other)

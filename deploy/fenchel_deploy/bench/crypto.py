@@ -4,6 +4,8 @@ Every round times each operation once for each package, one after another, as CP
 Reported times are medians over the rounds, and a ratio is the median of the rounds' own ratios. Machines drift by tens
 of per cent within minutes; ratios from one run do not. Masks need no nonces: `encrypt` and `encrypt_online` are the
 same operation of theirs.
+
+`fenchel_deploy.bench.additions` times what a server does with a long answer, on one core and on all.
 """
 
 import secrets
@@ -33,6 +35,7 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId, RoundId, RunId
 from fenchel_common.records import Moment
 from fenchel_common.wire.vectors import vector_to_bytes
+from fenchel_deploy.bench.additions import Additions
 from fenchel_deploy.bench.peers import Peer
 
 OPERATIONS = ("encrypt", "decrypt", "add")
@@ -153,7 +156,7 @@ def run(
     }
     peer_timings = {peer.name: Timings() for peer in peers}
     peer_bytes: dict[str, float] = {}
-    limits = Timings()
+    limits, additions = Timings(), Additions(key.public_key)
     for round_number in range(1, rounds + 1):
         for name, side in sides.items():
             side.measure(values)
@@ -162,7 +165,10 @@ def run(
             peer_bytes[peer.name] = _measure_peer(peer, peer_timings[peer.name], values)
             advance(f"round {round_number}: {peer.name}")
         _measure_limits(key, limits)
-    return {"bits": bits, **_report(sides, values, peer_timings, peer_bytes, limits)}
+        additions.measure()
+    additions.close()
+    report = _report(sides, values, peer_timings, peer_bytes, limits)
+    return {"bits": bits, **report, "additions": additions.report()}
 
 
 def steps(rounds: int, peer_count: int) -> int:

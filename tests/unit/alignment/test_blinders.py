@@ -233,7 +233,7 @@ def test_taking_an_exponent_off_gives_the_points_of_before() -> None:
 
 def test_all_cores_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curvecores, "LONG", 1)
-    monkeypatch.setattr(curvecores, "_core_count", lambda: 2)
+    monkeypatch.setattr(curvecores, "core_count", lambda: 2)
     exponent, cores = fresh_exponent(), CurveCores()
     listed = Raising(exponent, ids=IDS, run=RUN)
     work = [listed, Raising(fresh_exponent(), listed.done()), Raising(exponent, listed.done()[:64])]
