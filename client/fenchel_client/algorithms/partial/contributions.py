@@ -49,7 +49,7 @@ class Contributions:
         giving = book.choices.owners & book.choices.participants if new else book.progress.owing(born)
         among = self._those_in(giving)
         scale = self._settings.lambda_ * self._rows.sample_count
-        parts = [np.asarray(self._rows.X.T @ (pair.alpha[kind] - pair.base.alpha)) / scale for kind in KINDS]
+        parts = [self._rows.held.pull(pair.alpha[kind] - pair.base.alpha) / scale for kind in KINDS]
         point, vertex = (
             self._codec.to_features(field_of(kind, born), part, among=among)
             for kind, part in zip(KINDS, parts, strict=True)
