@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fenchel_client.alignment import arrange
+from fenchel_client.alignment import OwnData, arrange
 from fenchel_client.consent import Consent
 from fenchel_client.crypto.timed import Stopwatch, in_steps
 from fenchel_client.currentrun import CurrentRun
@@ -21,7 +21,6 @@ from fenchel_client.statefolder import StateFolder
 from fenchel_client.task import Cluster, Task
 from fenchel_client.tasklimits import before_layout, recorded_task_limit, round_task_limit, setup_task_limit
 from fenchel_common.algorithms.settings import AlgorithmSettings
-from fenchel_common.data.shard import Shard
 from fenchel_common.errors import Refusal
 from fenchel_common.identity import Kit, LiveKit
 from fenchel_common.leakage import Direction
@@ -49,7 +48,7 @@ ANSWERED: Final = "it has answered to its layout in this set-up already"
 class Party:
     """One organisation's side of a federation.
 
-    The constructor copies the shard's matrix. A caller that then drops the shard has the matrix in memory once.
+    The constructor copies a shard's matrix. A caller that then drops the shard has the matrix in memory once.
     `newer` is called when a set-up begins, and gives the shard for this and later runs if the party's data have
     changed; `Refusal` if they cannot be used. The workers of `cluster` encrypt and decrypt; without one, this process.
     """
@@ -57,11 +56,11 @@ class Party:
     def __init__(
         self,
         kit: Kit | LiveKit,
-        shard: Shard,
+        shard: OwnData,
         *,
         state: Path,
         consent: Consent | None = None,
-        newer: Callable[[], Shard | None] = lambda: None,
+        newer: Callable[[], OwnData | None] = lambda: None,
         cluster: Cluster | None = None,
     ) -> None:
         self._live_kit = LiveKit.of(kit)

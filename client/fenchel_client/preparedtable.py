@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fenchel_client.rowpieces import HeldRows
 from fenchel_client.scaling import Scaling
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
@@ -41,6 +42,9 @@ class PreparedTable(PartyTable):
             self._prepared = None  # The old matrix is freed before the new one is made.
             self._prepared = layout, self._applied(self._scaling, self._table.matrix(layout), layout)
         return self._prepared[1]
+
+    def held(self, layout: ClientLayout) -> HeldRows:
+        return self._table.held(layout) if self._scaling is None else super().held(layout)
 
     def _applied(self, scaling: Scaling, X: Matrix, layout: ClientLayout) -> Matrix:
         missing = scaling.prepared_missing

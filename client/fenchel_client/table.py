@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from fenchel_client.rowpieces import HeldRows, OwnRows
 from fenchel_common.classlabels import class_code, one_against_rest
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
 from fenchel_common.data.categories import Category, Vocabulary, expanded, expanded_names
@@ -50,7 +51,11 @@ class PartyTable:
         Columns that are not features yet, in the order of the list. A run works with the table that `expanded` gives.
     label_names, fills
         As for `Shard`; of the party's own table, not of those that are made of it.
+    spread
+        Whether workers hold the rows, so that `held` alone gives them.
     """
+
+    spread = False
 
     def __init__(
         self,
@@ -118,6 +123,10 @@ class PartyTable:
             self._layout = layout
         count = len(layout.rows)
         return self._X if count == len(self._rows) else self._X[:count]
+
+    def held(self, layout: ClientLayout) -> HeldRows:
+        """The rows of `matrix`, wherever they are."""
+        return OwnRows(self.matrix(layout))
 
     def with_constant(self, name: str) -> "PartyTable":
         """The same table with one more feature, which is 1 in every row; made once, with a matrix of its own."""
@@ -218,6 +227,9 @@ class OneClass(PartyTable):
 
     def matrix(self, layout: ClientLayout) -> Matrix:
         return self._table.matrix(layout)
+
+    def held(self, layout: ClientLayout) -> HeldRows:
+        return self._table.held(layout)
 
 
 def _by_name(shard: Shard, order: Positions) -> Matrix:

@@ -6,6 +6,7 @@ from fenchel_client.alignment.vocabularies import check_offered, offered_vocabul
 from fenchel_client.consent import Consent
 from fenchel_client.runtable import UNFIT, check_constant
 from fenchel_client.table import PartyTable
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.row_leak import row_leak, row_leak_warning
 from fenchel_common.data.categories import listed_names
 from fenchel_common.data.missingcells import check_prepared
@@ -34,6 +35,14 @@ def check_data(config: RunConfig, table: PartyTable) -> None:
 
     `table` is the party's own, before the run has made features of it.
     """
+    if table.spread and (
+        config.features is not None or not isinstance(config.algorithm_settings(), CorrectiveSettings)
+    ):
+        raise DataUnfit(
+            'workers hold the rows of this party, which serves runs of HyFDCA with local = "corrective", all parties '
+            "and without [features]; start the client without --rows-on-workers for other runs",
+            public_reason=UNFIT,
+        )
     try:
         if table.y is not None:
             config.algorithm_settings().check_labels(table.y, table.weights)

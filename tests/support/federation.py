@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fenchel_client.concessions import Concession
 from fenchel_client.consent import Consent
 from fenchel_client.party import Party
+from fenchel_client.table import PartyTable
 from fenchel_client.task import Handler, Task
 from fenchel_common.data.shard import Shard
 from fenchel_common.identity import Kit
@@ -45,7 +46,12 @@ class InProcessFederation:
     """Parties by name, each with a state folder of its own under `directory`, and a run that can be driven once."""
 
     def __init__(
-        self, directory: Path, shards: Mapping[str, Shard], config: RunConfig, *, release_model_to_server: bool
+        self,
+        directory: Path,
+        shards: Mapping[str, Shard | PartyTable],
+        config: RunConfig,
+        *,
+        release_model_to_server: bool,
     ) -> None:
         described = federation_of(tuple(shards), release_model_to_server=release_model_to_server)
         kits = {kit.name: Kit.load(kit.directory) for kit in provision(described, directory / "kits").kits}
@@ -74,7 +80,7 @@ class InProcessFederation:
 
 
 def calm_model(
-    directory: Path, shards: Mapping[str, Shard], config: RunConfig, features: Sequence[str]
+    directory: Path, shards: Mapping[str, Shard | PartyTable], config: RunConfig, features: Sequence[str]
 ) -> NDArray[np.float64]:
     """The model of a run in this process in which nothing fails, in the order of `features`."""
     InProcessFederation(directory, shards, config, release_model_to_server=False).drive()

@@ -1,7 +1,13 @@
 """Tables in files, with and without shard.toml."""
 
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.source import LoadedShard, load_shard
 
 CLINIC = """\
@@ -25,6 +31,15 @@ type = "category"
 values = ["typical", "none"]
 """
 
+DECLARED_PARTS = """\
+file = "parts"
+id = "id"
+[label]
+column = "y"
+positive = 1
+negative = -1
+"""
+
 
 def write_table(folder: Path, text: str | bytes, *, name: str = "table.csv", toml: str | None = None) -> Path:
     """The path of the table, which lies beside its declaration if there is one."""
@@ -37,3 +52,16 @@ def write_table(folder: Path, text: str | bytes, *, name: str = "table.csv", tom
 
 def load(folder: Path, text: str | bytes, *, name: str = "table.csv", toml: str | None = None) -> LoadedShard:
     return load_shard(write_table(folder, text, name=name, toml=toml))
+
+
+def write_parts(folder: Path, shard: Shard, *, files: int = 5) -> Path:
+    """The folder with the shard as Parquet files of unequal lengths, and their declaration."""
+    (folder / "parts").mkdir(parents=True)
+    X = np.asarray(shard.X)
+    columns = {"id": shard.ids, **{name: X[:, column] for column, name in enumerate(shard.features)}, "y": shard.y}
+    table = pa.table(columns)
+    ends = (np.linspace(0, 1, files + 1) ** 2 * len(shard.ids)).astype(int).tolist()
+    for number, (start, stop) in enumerate(pairwise(ends)):
+        pq.write_table(table.slice(start, stop - start), folder / "parts" / f"{number}.parquet")
+    (folder / "shard.toml").write_text(DECLARED_PARTS)
+    return folder

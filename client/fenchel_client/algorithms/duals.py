@@ -11,7 +11,6 @@ from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
-from fenchel_common.objectives import squared_row_norms
 
 Array = NDArray[np.float64]
 
@@ -45,7 +44,7 @@ def checked_duals(alpha: BlockVector, rows: PartyRows, codec: RowCodec, origins:
 
 def norms_alone(rows: PartyRows) -> Array | None:
     """(n,) ‖x_i‖² of whole rows, if no other party holds a part of one; else None."""
-    return None if rows.shared else squared_row_norms(rows.X)
+    return None if rows.shared else rows.held.squared_norms()
 
 
 def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
@@ -53,7 +52,7 @@ def own_norms(rows: PartyRows, codec: RowCodec) -> BlockVector | None:
     if not rows.shared:
         return None
     return codec.to_blocks(
-        NORMS, sorted(rows.shared), squared_row_norms(rows.X), PRODUCT_FORMAT, among=together(all_holders)
+        NORMS, sorted(rows.shared), rows.held.squared_norms(), PRODUCT_FORMAT, among=together(all_holders)
     )
 
 
@@ -61,7 +60,7 @@ def whole_norms(norms: BlockVector, rows: PartyRows, codec: RowCodec, origins: O
     """(n,) ‖x_i‖² of whole rows: the secure sum `norms` on shared blocks, computed from own columns on others."""
     if norms.blocks != tuple(sorted(rows.shared)):
         raise InvalidInput("norms.blocks: must be all shared blocks of this client")
-    whole = squared_row_norms(rows.X)
+    whole = rows.held.squared_norms()
     # The sum of rounded parts can be slightly below zero where all parts are zero.
     whole[rows.positions_of(norms.blocks)] = np.maximum(codec.from_blocks(norms, origins), 0.0)
     return whole

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from fenchel_client.rowpieces import HeldRows
 from fenchel_client.table import PartyTable
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
@@ -17,9 +16,6 @@ from fenchel_common.intercept import INTERCEPT
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.int64]
-
-COPIED_BYTES: Final = 1 << 22
-"""The most bytes of X that `PartyRows.products` copies in one step."""
 
 
 class PartyRows:
@@ -73,6 +69,11 @@ class PartyRows:
         """The party's one matrix, for reading; another run may put its rows into another order between two tasks."""
         return self._table.matrix(self._layout)
 
+    @property
+    def held(self) -> HeldRows:
+        """The same rows wherever they are; all that a method may use whose rows workers can hold."""
+        return self._table.held(self._layout)
+
     def labels(self) -> Array:
         """The party's labels; `InvalidInput` if it has none."""
         if self.y is None:
@@ -91,20 +92,11 @@ class PartyRows:
 
     def products(self, positions: Positions, weights: Array) -> Array:
         """(n,) x_i·w on this party's columns at the positions, zero elsewhere; never a copy of all of X."""
-        X, values = self.X, np.zeros(self.count)
-        step = _rows_in(X, COPIED_BYTES)
-        for start in range(0, len(positions), step):
-            piece = positions[start : start + step]
-            values[piece] = X[piece] @ weights
+        values = np.zeros(self.count)
+        values[positions] = self.held.products(positions, weights)
         return values
 
 
 def positions_of(positions: Mapping[int, Positions], blocks: Sequence[int]) -> Positions:
     """The positions of these blocks, in the given order of blocks; an empty array for no blocks."""
     return np.concatenate([np.zeros(0, dtype=np.int64), *(positions[block] for block in blocks)])
-
-
-def _rows_in(X: Matrix, limit_bytes: int) -> int:
-    """The number of rows of average size that `limit_bytes` suffice for; at least 1."""
-    stored = X.data.nbytes + X.indices.nbytes if isinstance(X, csr_array) else X.nbytes
-    return max(1, limit_bytes * int(X.shape[0]) // max(1, int(stored)))

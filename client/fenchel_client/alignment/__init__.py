@@ -3,7 +3,7 @@
 from fenchel_client.alignment.blinders import Blinding, BlindingSecrets, ways_of
 from fenchel_client.alignment.client import AlignmentClient
 from fenchel_client.alignment.names import columns_by_pseudonym, pseudonyms
-from fenchel_client.alignment.order import arrange
+from fenchel_client.alignment.order import OwnData, arrange
 from fenchel_client.alignment.ring import Ring
 from fenchel_client.alignment.vocabularies import agreed_vocabulary, vocabulary_answer, vocabulary_hints
 from fenchel_client.runtable import run_table
@@ -12,6 +12,7 @@ __all__ = [
     "AlignmentClient",
     "Blinding",
     "BlindingSecrets",
+    "OwnData",
     "Ring",
     "agreed_vocabulary",
     "arrange",

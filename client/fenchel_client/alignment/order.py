@@ -8,7 +8,7 @@ shard gives the same order in every run, and the order of the rows in the file d
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fenchel_client.table import PartyTable
+from fenchel_common.data.categories import Category
 from fenchel_common.data.shard import Matrix, Shard
 from fenchel_common.framing import framed
 
@@ -25,11 +26,33 @@ _LABEL = b"fenchel/v1/alignment/order"
 _ROWS_AT_ONCE = 4096
 
 
-def arrange(shard: Shard) -> PartyTable:
+Values = Callable[[NDArray[np.int64]], tuple[Matrix, NDArray[np.int64]]]
+"""Gives for some rows of a shard a matrix that has them, and their positions in it."""
+
+
+OwnData = Shard | PartyTable
+"""A party's data: a shard, or a table that is arranged already because workers hold its rows."""
+
+
+def arrange(shard: OwnData) -> PartyTable:
     """The party's table, whose rows are listed in the party's private order."""
-    key = _content_key(shard)
-    marks = [hmac.digest(key, sample_id.encode(), "sha256") for sample_id in shard.ids]
-    return PartyTable.of(shard, sorting_order(marks))
+    if isinstance(shard, PartyTable):
+        return shard
+    order = listing_order(
+        shard.ids,
+        lambda rows: (shard.X, rows),
+        categories=shard.categories,
+        further=[values for values in (shard.y, shard.weights) if values is not None],
+    )
+    return PartyTable.of(shard, order)
+
+
+def listing_order(
+    ids: Sequence[str], values: Values, *, categories: Sequence[Category], further: Sequence[NDArray[np.float64]]
+) -> NDArray[np.int64]:
+    """The rows of a shard in the order in which the party lists them; `further` are its labels and weights."""
+    key = _content_key(ids, values, categories, further)
+    return sorting_order([hmac.digest(key, sample_id.encode(), "sha256") for sample_id in ids])
 
 
 def sorting_order(keys: Sequence[K]) -> NDArray[np.int64]:
@@ -37,22 +60,23 @@ def sorting_order(keys: Sequence[K]) -> NDArray[np.int64]:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
 
 
-def _content_key(shard: Shard) -> bytes:
+def _content_key(
+    ids: Sequence[str], values: Values, categories: Sequence[Category], further: Sequence[NDArray[np.float64]]
+) -> bytes:
     """A digest of ids, values, labels and weights that does not depend on the order of the rows."""
-    by_id = sorting_order(shard.ids)
+    by_id = sorting_order(ids)
     digest = hashlib.sha256(_LABEL)
-    for sample_id in sorted(shard.ids):
+    for sample_id in sorted(ids):
         _absorb(digest, sample_id.encode())
-    for category in shard.categories:
+    for category in categories:
         _absorb(digest, framed(*(value.encode() for value in category.values)))
     for start in range(0, len(by_id), _ROWS_AT_ONCE):
         rows = by_id[start : start + _ROWS_AT_ONCE]
-        _absorb_values(digest, shard.X, rows)
-        for category in shard.categories:
+        _absorb_values(digest, *values(rows))
+        for category in categories:
             _absorb(digest, category.codes[rows].data)
-        for values in (shard.y, shard.weights):
-            if values is not None:
-                _absorb(digest, values[rows].data)
+        for column in further:
+            _absorb(digest, column[rows].data)
     return digest.digest()
 
 

@@ -1,13 +1,14 @@
 """Workers on a cluster of the party's own, where one machine is not enough."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fenchel_client.task import Cluster
+if TYPE_CHECKING:
+    from fenchel_client.workers.rayworkers import RayCluster
 
 LOCAL: Final = "local"
 
 
-def cluster_at(workers: str) -> Cluster | None:
+def cluster_at(workers: str) -> "RayCluster | None":
     """The cluster that `--workers` names; None for the cores of this machine."""
     if workers == LOCAL:
         return None

@@ -3,21 +3,25 @@
 import importlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gmpy2 import mpz
 
 from fenchel_client.crypto.keys import PrivateKey
+from fenchel_client.workers.holders import Holder
 from fenchel_client.workers.nodesecret import NodeSecret
 from fenchel_client.workers.piecework import Piece, Work, do, seal_key
-from fenchel_common.errors import FenchelError, InvalidInput
+from fenchel_client.workers.rowholder import RowHolder
+from fenchel_common.errors import FenchelError, InvalidInput, Refusal
 from fenchel_common.identity import Address
 
 HERE: Final = "ray"
 MIN_BLOCKS: Final = 64
 """Vectors of fewer blocks are done by the client itself: the way to a worker would take longer."""
 PIECES_BY_CORE: Final = 2
+HOLDERS_BY_NODE: Final = 4
+"""The most workers of a node that hold rows: before a run, each reads all files of the table."""
 RETRIES: Final = 8
 """How often a piece is done again whose worker was lost."""
 WORK_S: Final = 600.0
@@ -65,10 +69,43 @@ class RayCluster:
             raise
         self.cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._do = ray.remote(max_retries=RETRIES)(do)
+        # Without cores of their own, because those are for pieces of ciphertext; Ray gives them one thread each.
+        self._hold = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=RETRIES, scheduling_strategy="SPREAD")(
+            RowHolder
+        )
+        self._nodes = len(nodes)
         log.info("Ray: %d nodes, %d cores", len(nodes), self.cores)
 
     def workers(self, key: PrivateKey) -> "RayWorkers":
         return RayWorkers(self._ray, self._do, self.cores, key, self._secret)
+
+    def holders(self, most: int) -> list[Holder]:
+        """Workers that hold rows, spread over the nodes; they end with this process."""
+        count = min(most, self.cores, HOLDERS_BY_NODE * self._nodes)
+        return [Holder(RayLink(self._ray, self._hold.remote()), self._secret) for _ in range(count)]
+
+
+class RayLink:
+    """The way to a worker that holds rows. Ray starts its process again if it is lost, without the rows."""
+
+    def __init__(self, ray: Any, worker: Any) -> None:
+        self._ray, self._worker = ray, worker
+
+    def ask(self, question: bytes) -> Callable[[], bytes]:
+        begun = self._worker.answer.remote(question)
+
+        def answer() -> bytes:
+            try:
+                return bytes(self._ray.get(begun, timeout=WORK_S))
+            except self._ray.exceptions.RayError as error:
+                cause = getattr(error, "cause", None)
+                why = str(cause) if isinstance(cause, FenchelError) else type(error).__name__
+                raise Refusal(
+                    f"the workers that hold this party's rows do not answer: {why}",
+                    public_reason="it cannot reach its rows",
+                ) from None
+
+        return answer
 
 
 class RayWorkers:

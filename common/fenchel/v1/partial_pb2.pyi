@@ -151,7 +151,7 @@ class PartialModels(_message.Message):
     def vertex(self) -> _hyfdca_pb2.BlockVector: ...
     @_builtins.property
     def conjugates(self) -> _vectors_pb2.Vector:
-        """By how much the sums of conjugates differ from those of the anchor."""
+        """The sums of conjugates of both points, or by how much they differ from those of the anchor; the number of samples."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective.points import ANCHOR, BEST, POINT, VERTEX
+from fenchel_client.algorithms.corrective.points import ANCHOR, BEST, MODEL, POINT, VERTEX
 from fenchel_client.algorithms.corrective.settlement import interpolated
 from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.partial.local import found_locally, predicted
@@ -27,7 +27,7 @@ from fenchel_common.data.datasets import Dataset
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_common.ids import RoundId
-from fenchel_common.objectives import dual, primal, squared_row_norms
+from fenchel_common.objectives import dual, squared_row_norms
 from fenchel_common.wire.partial_snapshot import PartialState
 from fenchel_deploy.inprocess.layouts import aligned, table_of
 from fenchel_server.algorithms.partial.round import PartialRound, begin_round
@@ -46,6 +46,15 @@ class _Party:
     layout: ClientLayout
     samples: Positions
     features: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The model that a closing round measures, P there, and D at the dual variables that it measures."""
+
+    model: Array
+    primal: float
+    dual: float
 
 
 class FastPartial:
@@ -69,11 +78,43 @@ class FastPartial:
         self._progress = Progress()
 
     def round(self) -> None:
-        number = RoundId(len(self._progress.rounds) + 1)
+        current, progress = self._combined(closing=False)
+        there, steps = current.choices.participants, progress.rounds[-1]
+        if steps.solved:
+            self._state = self._combining.solved(self._with_products(steps), steps)
+        new = self._new_pair(current, progress) if current.choices.owners else None
+        self._progress = progress.after(LOCAL_DUAL, there).after(PRIMAL, there)
+        if new is not None:
+            self._keep(steps, new)
+
+    def ending(self) -> Ending:
+        """The end of a run that ends here, by a closing round of all parties."""
+        steps = self._combined(closing=True)[1].rounds[-1]
+        memory = self._combining.joined(self._with_products(steps), steps)
+        reached = self._combining.reached(memory, steps.id)[0].entries[(MODEL, steps.id)]
+        lambda_ = self._settings.lambda_
+        start, end = memory.best.weights, reached.weights
+        z, across = (np.asarray(self._X @ weights) for weights in (start, end))
+        models = [interpolated(start, end, step) for step in range(STEPS + 1)]
+        primals = [
+            lambda_ / 2.0 * float(w @ w) + float(self._loss.value(interpolated(z, across, step), self._y).mean())
+            for step, w in enumerate(models)
+        ]
+        best = int(np.argmin(primals))
+        reached_dual = dual(self._X, self._y, reached.alpha, loss=self._loss, lambda_=lambda_)
+        return Ending(models[best], primals[best], reached_dual)
+
+    def bound(self) -> float:
+        """The parties' lower bound of D at the anchor; D itself with losses like `hinge`."""
+        memory = self._state.memory
+        return memory.anchor.conjugate_part - self._settings.lambda_ / 2.0 * float(memory.gram[0, 0])
+
+    def _combined(self, *, closing: bool) -> tuple[PartialRound, Progress]:
+        """The next round, and the progress after its inner products."""
         current = begin_round(
-            number,
+            RoundId(len(self._progress.rounds) + 1),
             frozenset(self._parties),
-            closing=False,
+            closing=closing,
             settings=self._settings,
             layout=self._layout,
             progress=self._progress,
@@ -85,33 +126,15 @@ class FastPartial:
             progress = progress.after(CATCH_UP, there)
         batch, given = progress.next_batch, progress.gathered | there
         whole = bool(batch) and all(not given.isdisjoint(held) for held in self._layout.feature_index.holders)
-        progress = progress.after(INNER_PRODUCT, there, whole=whole)
-        if whole:
-            self._solve(progress.rounds[-1])
-        new = self._new_pair(current, progress) if current.choices.owners else None
-        self._progress = progress.after(LOCAL_DUAL, there).after(PRIMAL, there)
-        if new is not None:
-            self._keep(int(number), new)
+        return current, progress.after(INNER_PRODUCT, there, whole=whole)
 
-    def model(self) -> Array:
-        """The model of a run that ends here with all parties: between mean and anchor, that with the least P."""
-        memory = self._state.memory
-        start, end = memory.best.weights, memory.anchor.weights
-        models = [interpolated(start, end, step) for step in range(STEPS + 1)]
-        return min(models, key=lambda w: primal(self._X, self._y, w, loss=self._loss, lambda_=self._settings.lambda_))
-
-    def dual(self) -> float:
-        """D at the anchor."""
-        alpha = self._state.memory.anchor.alpha
-        return dual(self._X, self._y, alpha, loss=self._loss, lambda_=self._settings.lambda_)
-
-    def _solve(self, steps: RoundSteps) -> None:
+    def _with_products(self, steps: RoundSteps) -> PartyState:
+        """The state with the products of the models of a round's pairs."""
         state = self._state
         known = [entry.weights for entry in state.memory.entries.values()]
         new = [state.model_of(born, kind) for born in steps.solved for kind in KINDS]
         rows = np.array([dot(weights, other) for weights in new for other in (*known, *new)])
-        grams = {steps.id: gram_numbers(rows, features=self._X.shape[1])}
-        self._state = self._combining.solved(replace(state, grams=grams), steps)
+        return replace(state, grams={steps.id: gram_numbers(rows, features=self._X.shape[1])})
 
     def _new_pair(self, current: PartialRound, progress: Progress) -> dict[str, Array]:
         """The values of a pair on all samples; the anchor's where nobody takes part."""
@@ -146,17 +169,18 @@ class FastPartial:
                 vertex[party.samples[told]] = self._loss.subgradient(z, self._y[party.samples[told]])
         return {POINT: np.where(live, point, anchor), VERTEX: vertex}
 
-    def _keep(self, born: int, values: Mapping[str, Array]) -> None:
+    def _keep(self, steps: RoundSteps, values: Mapping[str, Array]) -> None:
         """Keeps a new pair with its models and conjugates: nobody uses them before it is complete."""
-        state, base = self._state, self._state.memory.anchor
+        state, base, born = self._state, self._state.memory.anchor, steps.id
+        whole = steps.live_samples == len(self._y)
         count, scale = len(self._y), self._settings.lambda_ * len(self._y)
-        before = self._loss.conjugate(base.alpha, self._y).sum()
+        before = 0.0 if whole else self._loss.conjugate(base.alpha, self._y).sum()
         models = {kind: np.asarray(self._X.T @ (alpha - base.alpha)) / scale for kind, alpha in values.items()}
         conjugates = [(self._loss.conjugate(alpha, self._y).sum() - before) / count for alpha in values.values()]
         products = {(kind, born): self._X @ (base.weights + models[kind]) for kind in KINDS}
         self._state = replace(
             state,
-            pairs={**state.pairs, born: OpenPair(values, base)},
+            pairs={**state.pairs, born: OpenPair(values, base, whole)},
             models={**state.models, born: models},
             conjugates={**state.conjugates, born: np.array(conjugates)},
             predictions={**state.predictions, **products},

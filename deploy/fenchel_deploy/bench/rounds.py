@@ -12,9 +12,13 @@ parties for a certificate. Corrective steps have no such setting: the other part
 import math
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,6 +75,7 @@ class Sweep:
     seeds: Sequence[int] = (0,)
     maximum_rounds: int = 400
     rows: int = 12_000
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +156,7 @@ def run(sweep: Sweep, *, folder: Path | None, repeat_encrypted: bool, tell: Tell
             skipped.append(str(error))
             continue
         first: tuple[Setting, Row] | None = None
-        for setting in _settings(dataset, sweep, tell):
-            rows = list(_measured(setting, sweep))
+        for setting, rows in _in_processes(_settings(dataset, sweep, tell), sweep):
             results += rows
             tell(_line(rows))
             own = [row for row in rows if row["method"] == CORRECTIVE and row["rounds_1e3"]]
@@ -180,7 +184,26 @@ def _settings(dataset: Dataset, sweep: Sweep, tell: Tell) -> Iterable[Setting]:
                     yield Setting(dataset, lambda_, grid, columns, loss, solved.primal, rule, seed)
 
 
-def _measured(setting: Setting, sweep: Sweep) -> Iterable[Row]:
+def _in_processes(settings: Iterable[Setting], sweep: Sweep) -> Iterator[tuple[Setting, list[Row]]]:
+    """The settings with their rows, in their order."""
+    if sweep.processes == 1:
+        yield from ((setting, _measured(setting, sweep)) for setting in settings)
+        return
+    chosen = list(settings)
+    with ProcessPoolExecutor(sweep.processes, mp_context=get_context("spawn")) as pool:
+        yield from zip(chosen, pool.map(partial(_measured, sweep=sweep), chosen), strict=True)
+
+
+def _measured(setting: Setting, sweep: Sweep) -> list[Row]:
+    """The rows of a setting, each with the CPU seconds that it took."""
+    rows, before = [], time.process_time()
+    for row in _rows(setting, sweep):
+        rows.append(row | {"cpu_seconds": round(time.process_time() - before, 3)})
+        before = time.process_time()
+    return rows
+
+
+def _rows(setting: Setting, sweep: Sweep) -> Iterator[Row]:
     shards = setting.shards
     for method in sweep.methods:
         if method == CORRECTIVE:
@@ -217,14 +240,14 @@ def _partial(setting: Setting, shards: Sequence[Shard], maximum_rounds: int) -> 
     """Rounds of some of the parties: what counts is the model with which the run would end after them."""
     steps = FastPartial(setting.dataset, shards, setting.partial())
     errors: list[float] = []
-    duals = [steps.dual()]
+    bounds = [steps.bound()]
     for _ in range(maximum_rounds):
         steps.round()
-        duals.append(steps.dual())
-        errors.append(setting.relative_error(steps.model()))
+        bounds.append(steps.bound())
+        errors.append(steps.ending().primal / setting.optimum - 1.0)
         if errors[-1] <= FINE:
             break
-    return _row(setting, CORRECTIVE, None, errors, monotone=bool((np.diff(duals) >= -ROUNDING).all()))
+    return _row(setting, CORRECTIVE, None, errors, monotone=bool((np.diff(bounds) >= -ROUNDING).all()))
 
 
 def _row(setting: Setting, method: str, h: int | str | None, errors: Sequence[float], *, monotone: bool | None) -> Row:

@@ -103,6 +103,7 @@ def bench_rounds(
     participation: Annotated[str, typer.Option(help="Comma-separated: all, fraction:P, cyclic:C.")] = "all",
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows, of the splits and of the draws.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="So many seeds, from --seed on, for splits and draws.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, help="So many settings are measured at once.")] = 1,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Count the rounds to within 1e-2 and 1e-3 of the optimum, for each kind of local step of HyFDCA."""
@@ -117,6 +118,7 @@ def bench_rounds(
         seeds=range(seed, seed + seeds),
         maximum_rounds=rounds,
         rows=rows,
+        processes=processes,
     )
     console = PlainConsole(stderr=True, soft_wrap=True)
     report = rounds_bench.run(sweep, folder=data, repeat_encrypted=repeat_encrypted, tell=console.print)

@@ -14,6 +14,7 @@ from fenchel_client.party import Party
 from fenchel_client.session import Session
 from fenchel_client.transport.dial import GrpcDial
 from fenchel_client.workers import LOCAL, cluster_at
+from fenchel_common.errors import InvalidInput
 from fenchel_common.identity import Address, Kit, LiveKit
 from fenchel_common.privacy import CIPHERS
 from fenchel_common.processmemory import keep_heaps_small
@@ -69,6 +70,13 @@ def client(
             "cluster of which it is a node; or HOST:PORT of the head of that cluster."
         ),
     ] = LOCAL,
+    rows_on_workers: Annotated[
+        bool,
+        typer.Option(
+            "--rows-on-workers",
+            help="The workers also read and hold the rows of a table of many Parquet files; this process has none.",
+        ),
+    ] = False,
     insecure: Annotated[bool, typer.Option(help="No TLS: for debugging on loopback alone.")] = False,
     until_input_ends: UntilInputEndsOption = False,
     metrics: MetricsOption = None,
@@ -83,14 +91,17 @@ def client(
     address, metered_at = Address.parse(server) if server else None, metrics_address(metrics)
     loaded = Kit.load(kit)
     place.party = loaded.name
-    table = OwnTable(data)
+    cluster = cluster_at(workers)
+    if rows_on_workers and cluster is None:
+        raise InvalidInput("--rows-on-workers: name the cluster by --workers")
+    table = OwnTable(data, cluster.holders if cluster is not None and rows_on_workers else None)
     shard = table.read()
     accepts = frozenset(Concession(parse_choice("--accept", word, *Concession)) for word in accept or ())
     ciphers = frozenset(parse_choice("--accept-cipher", word, *CIPHERS) for word in accept_cipher or CIPHERS)
     consent = Consent(approved_roster=approve_roster, accepts=accepts, ciphers=ciphers)
     check_party(loaded, shard, consent, data=data)
     kit_in_use = LiveKit(loaded)
-    party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer, cluster=cluster_at(workers))
+    party = Party(kit_in_use, shard, state=state, consent=consent, newer=table.newer, cluster=cluster)
     log.info("the server is at %s", address or loaded.server_address)
     progress = Progress(state, lambda: party.last_gap)
     del shard  # The party has its own copy of the matrix, and the two can be large.

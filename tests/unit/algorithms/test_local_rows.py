@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from fenchel_client.algorithms.corrective.local_rows import described_rows, found_locally
 from fenchel_client.algorithms.corrective.points import ANCHOR, MODEL, Entry, Memory, Name
 from fenchel_client.algorithms.rows import PartyRows
+from fenchel_client.rowpieces import LocalRows
 from fenchel_common.data.partition import partition
 from fenchel_common.data.shard import Shard
 from fenchel_server.cohorts import OverlapRule
@@ -41,8 +42,12 @@ def memory_with(own: PartyRows, whole: Array, models: int, *, seed: int = 0) -> 
     return Memory(0, entries, gram, np.zeros_like(gram))
 
 
-def dense(rows: Array | csr_array) -> Array:
-    return rows.toarray() if isinstance(rows, csr_array) else rows
+def dense(rows: Array | csr_array | LocalRows) -> Array:
+    if isinstance(rows, np.ndarray):
+        return rows
+    if isinstance(rows, csr_array):
+        return rows.toarray()
+    return np.column_stack([rows.times(unit) for unit in np.eye(rows.shape[1])])
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -9,13 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fenchel_client.algorithms import rows as rows_module
+from fenchel_client import rowpieces
 from fenchel_client.algorithms.codec import BlockCodec, RowCodec
 from fenchel_client.algorithms.duals import NORMS, checked_duals, feasible_duals, own_norms, whole_norms
-from fenchel_client.algorithms.rows import COPIED_BYTES, PartyRows
+from fenchel_client.algorithms.rows import PartyRows
 from fenchel_client.crypto.plain import Cipher, PlainCipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.crypto.stamps import Origin, Pads, Stamp
+from fenchel_client.rowpieces import COPIED_BYTES
 from fenchel_common.algorithms.dual import ALPHA_FORMAT, PRODUCT_FORMAT
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout, IgnoredFeatures
@@ -120,7 +121,7 @@ def test_positions_are_those_of_whole_blocks_of_samples_in_the_given_order_and_o
 def test_products_are_those_of_the_positions_and_zero_elsewhere(
     sparse: bool, copied_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_module, "COPIED_BYTES", copied_bytes)
+    monkeypatch.setattr(rowpieces, "COPIED_BYTES", copied_bytes)
     weights = np.array([1.0, 2.0, 4.0])
     found = own(sparse=sparse).rows.products(np.array([3, 0]), weights)
     whole = ORDERED @ weights

@@ -82,7 +82,7 @@ def test_many_parquet_files_are_one_table(tmp_path: Path, named: str) -> None:
     pq.write_table(table.slice(0, 2).select(list(reversed(TYPED))), tmp_path / "parts" / "a.parquet")
     (tmp_path / "shard.toml").write_text(DECLARED.replace("table.csv", named))
     assert_clinic(load_shard(tmp_path).shard)
-    watched = WatchedTable(tmp_path)
+    watched = WatchedTable(tmp_path, load_shard)
     watched.read()
     assert watched.newer() is None
     pq.write_table(pa.table(TYPED | {"patient": [17, 18, 19, 20]}), tmp_path / "parts" / "c.parquet")

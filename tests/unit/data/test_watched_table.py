@@ -6,7 +6,7 @@ import pytest
 
 from fenchel_client.party import Party
 from fenchel_client.task import Task
-from fenchel_common.data.tables.source import WatchedTable
+from fenchel_common.data.tables.source import WatchedTable, load_shard
 from fenchel_common.errors import DataUnfit
 from fenchel_common.identity import Kit
 from fenchel_common.ids import RoundId, RunId
@@ -20,7 +20,7 @@ ROWS = ("id,age,label\na,1,yes\nb,2,no\n", "id,age,label\na,1,yes\nb,2,no\nc,3,n
 def test_a_table_is_read_again_once_it_has_changed_and_not_before(tmp_path: Path) -> None:
     table = tmp_path / "patients.csv"
     table.write_text(ROWS[0])
-    watched = WatchedTable(tmp_path)
+    watched = WatchedTable(tmp_path, load_shard)
     assert len(watched.read().shard.ids) == 2
     assert watched.newer() is None
     table.write_text(ROWS[1])
@@ -37,7 +37,7 @@ def test_a_table_is_read_again_once_it_has_changed_and_not_before(tmp_path: Path
 def test_a_table_that_cannot_be_read_any_more_is_tried_again_at_the_next_look(tmp_path: Path) -> None:
     table = tmp_path / "patients.csv"
     table.write_text(ROWS[0])
-    watched = WatchedTable(table)
+    watched = WatchedTable(table, load_shard)
     watched.read()
     table.write_text("id,age,label\na,1,yes\na,2,no\n")
     for _ in range(2):

@@ -18,7 +18,7 @@ Stopping rule
     in distributed primal-dual optimization", 2015, Assumption 1). The Newton steps of an outer step end by the same
     rule, with the proximal term in d and p, and ã in the place of α; there the gap is κ/2 ‖∇p(v)‖².
 Shapes
-    F (n, d) dense or CSR; y, alpha and z (n,).
+    F (n, d), here or at workers; y, alpha and z (n,).
 """
 
 from collections.abc import Callable
@@ -26,10 +26,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from fenchel_client.rowpieces import LocalRows
 from fenchel_common.losses import Loss
-from fenchel_common.objectives import Matrix, squared_row_norms
 
 Array = NDArray[np.float64]
 
@@ -40,21 +39,13 @@ HALVINGS: Final = 20
 PROXIMITY_FALL: Final = 5.0
 SUFFICIENT_DECREASE: Final = 1e-4
 SETTLED: Final = 1e-9  # a slope of the merit, divided by the samples, that promises nothing
-DENSE_WIDTH: Final = 512  # the most columns of F for which the Hessian is formed and factored
-DENSE_ENTRIES: Final = 1 << 24  # the most entries of a sparse F that is made dense for the Hessian
-ROWS_AT_ONCE: Final = 1024  # the rows of F that are copied in one step while the Hessian is formed
 CG_TOLERANCE: Final = 1e-6
 CG_STEPS: Final = 200
 
 
-def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, loss: Loss) -> Array:
+def local_point(F: LocalRows, y: Array, alpha: Array, z: Array, *, kappa: float, loss: Loss) -> Array:
     """A feasible a, near the solution of the local problem; d is never smaller there than at α."""
-    if isinstance(F, csr_array) and F.shape[1] <= DENSE_WIDTH and F.shape[0] * F.shape[1] <= DENSE_ENTRIES:
-        # A Hessian of this width is factored faster than conjugate gradients reach its solution.
-        F = F.toarray()
-    if isinstance(F, csr_array):
-        F = _without_empty_columns(F)
-    norms = squared_row_norms(F)
+    norms = F.squared_norms()
     if not norms.any():
         return alpha.copy()
     smooth = loss.conjugate_modulus > 0.0
@@ -65,7 +56,7 @@ def local_point(F: Matrix, y: Array, alpha: Array, z: Array, *, kappa: float, lo
         step = _Step(F, y, alpha, z, centre, kappa, np.full(len(y), proximity), loss)
         v, moved, a = step.solve(v, moved, known=at_centre)
         proximity /= PROXIMITY_FALL
-        pull = np.asarray(F.T @ (a - alpha), dtype=np.float64)
+        pull = F.pull(a - alpha)
         reached = -float((loss.conjugate(a, y) + a * z).sum()) - kappa / 2.0 * float(pull @ pull)
         if reached <= at_centre:
             continue
@@ -80,7 +71,7 @@ class _Step:
     """One outer step: the local problem with its proximal term around `centre`."""
 
     def __init__(
-        self, F: Matrix, y: Array, alpha: Array, z: Array, centre: Array, kappa: float, proximity: Array, loss: Loss
+        self, F: LocalRows, y: Array, alpha: Array, z: Array, centre: Array, kappa: float, proximity: Array, loss: Loss
     ) -> None:
         self._F, self._y, self._alpha, self._z = F, y, alpha, z
         self._centre, self._kappa, self._proximity, self._loss = centre, kappa, proximity, loss
@@ -89,7 +80,7 @@ class _Step:
         """v, F·v and a after the Newton steps that begin at v; `moved` is F·v at the beginning, `known` d(centre)."""
         value, a = self._merit(v, moved)
         for _ in range(NEWTON_STEPS):
-            gradient = v / self._kappa + np.asarray(self._F.T @ (self._alpha - a), dtype=np.float64)
+            gradient = v / self._kappa + self._F.pull(self._alpha - a)
             gap = self._kappa / 2.0 * float(gradient @ gradient)
             if gap <= SHARE * (value - gap - known):
                 break
@@ -97,7 +88,7 @@ class _Step:
             slope = float(gradient @ direction)
             if -slope <= SETTLED * len(a):
                 break
-            along = np.asarray(self._F @ direction, dtype=np.float64)
+            along = self._F.times(direction)
             length, merit, candidate = self._searched(v, moved, direction, along, value=value, slope=slope)
             if merit > value:
                 break
@@ -129,25 +120,20 @@ class _Step:
         inside = np.flatnonzero(np.isfinite(curvature))
         weights = 1.0 / (self._proximity[inside] + curvature[inside])
         width = len(gradient)
-        if not isinstance(self._F, csr_array) and width <= DENSE_WIDTH:
-            hessian = np.eye(width) / self._kappa
-            for start in range(0, len(inside), ROWS_AT_ONCE):
-                piece = slice(start, start + ROWS_AT_ONCE)
-                rows = self._F[inside[piece]]
-                hessian += (rows.T * weights[piece]) @ rows
+        if self._F.factored:
+            hessian = self._F.curvature(inside, weights, np.eye(width) / self._kappa)
             return np.asarray(np.linalg.solve(hessian, -gradient), dtype=np.float64)
-        chosen, kappa = self._F[inside], self._kappa
-        columns = chosen.T
+        chosen, kappa = self._F.chosen(inside), self._kappa
         if len(inside) >= width:
-            return _solved(lambda vector: vector / kappa + columns @ (weights * (chosen @ vector)), -gradient)
+            return _solved(lambda vector: vector / kappa + chosen.pull(weights * chosen.times(vector)), -gradient)
         damping = 1.0 / weights
-        diagonal = damping + kappa * squared_row_norms(chosen)
+        diagonal = damping + kappa * chosen.squared_norms()
         u = _solved(
-            lambda vector: damping * vector + kappa * (chosen @ (columns @ vector)),
-            kappa * (chosen @ gradient),
+            lambda vector: damping * vector + kappa * chosen.times(chosen.pull(vector)),
+            kappa * chosen.times(gradient),
             diagonal,
         )
-        return np.asarray(kappa * (columns @ u - gradient), dtype=np.float64)
+        return np.asarray(kappa * (chosen.pull(u) - gradient), dtype=np.float64)
 
 
 def _solved(times: Callable[[Array], Array], right: Array, diagonal: Array | None = None) -> Array:
@@ -160,11 +146,3 @@ def _solved(times: Callable[[Array], Array], right: Array, diagonal: Array | Non
     inverse = None if diagonal is None else LinearOperator(shape, matvec=lambda x: x / diagonal, dtype=np.float64)
     found, _ = cg(operator, right, rtol=CG_TOLERANCE, maxiter=CG_STEPS, M=inverse)
     return np.asarray(found, dtype=np.float64)
-
-
-def _without_empty_columns(F: csr_array) -> csr_array:
-    """F without columns that have no entry: v is zero there."""
-    there = np.zeros(F.shape[1], dtype=bool)
-    there[F.indices] = True
-    position = np.cumsum(there, dtype=F.indices.dtype) - 1
-    return csr_array((F.data, position[F.indices], F.indptr), shape=(F.shape[0], int(np.count_nonzero(there))))

@@ -11,14 +11,12 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
 
 from fenchel_client.algorithms.corrective.local_newton import local_point
 from fenchel_client.algorithms.corrective.points import MODEL, Entry, Memory
 from fenchel_client.algorithms.rows import PartyRows, Positions
-from fenchel_common.data.shard import Matrix
+from fenchel_client.rowpieces import LocalRows, Others
 from fenchel_common.losses import Loss
-from fenchel_common.objectives import squared_row_norms
 
 Array = NDArray[np.float64]
 
@@ -53,7 +51,7 @@ def found_locally(
         The value of the constant feature in every whole row, if the run has one.
     """
     rows = described_rows(own, memory, live, constant=constant)
-    known = float(squared_row_norms(rows).sum())
+    known = float(rows.squared_norms().sum())
     completion = float(norms[live].sum()) / known if known > 0.0 else 1.0
     return local_point(
         rows,
@@ -65,15 +63,19 @@ def found_locally(
     )
 
 
-def described_rows(own: PartyRows, memory: Memory, live: Positions, *, constant: float = 0.0) -> Matrix:
+def described_rows(own: PartyRows, memory: Memory, live: Positions, *, constant: float = 0.0) -> LocalRows:
     """F on the live rows: the party's own columns, and the other columns' projections onto the remembered models.
 
     Own columns include the constant feature of all rows, also of those for which an earlier party gives it.
     """
-    X = own.X
     if not own.shared:
-        return X[live]
-    columns = with_constant(X[live], own.intercept, constant)
+        return own.held.described(live, None, None)
+    filled = None if own.intercept is None else (own.intercept, constant)
+    return own.held.described(live, _others(own, memory, live), filled)
+
+
+def _others(own: PartyRows, memory: Memory, live: Positions) -> Others | None:
+    """What the remembered models tell of the columns of others; None if they tell nothing."""
     names = [(MODEL, round_id) for round_id in memory.rounds_of(MODEL)]
     rows = memory.rows(names)
     gram = memory.gram[np.ix_(rows, rows)]
@@ -83,24 +85,6 @@ def described_rows(own: PartyRows, memory: Memory, live: Positions, *, constant:
     eigenvalues, directions = np.linalg.eigh(gram)
     kept = eigenvalues > SMALLEST_EIGENVALUE * max(float(np.trace(gram)), 0.0)
     if not kept.any():
-        return columns
+        return None
     basis = directions[:, kept] / np.sqrt(eigenvalues[kept])
-    whole = np.array([memory.entries[name].predictions[live] for name in names]).T
-    if isinstance(columns, csr_array):
-        return csr_array(hstack([columns, csr_array((whole - columns @ weights.T) @ basis)], format="csr"))
-    F = np.empty((len(live), own.width + basis.shape[1]), order="F")
-    F[:, : own.width] = columns
-    F[:, own.width :] = (whole - columns @ weights.T) @ basis
-    return F
-
-
-def with_constant(columns: Matrix, position: int | None, constant: float) -> Matrix:
-    """The columns with `constant` in the whole column at a position."""
-    if position is None:
-        return columns
-    if isinstance(columns, csr_array):
-        lacking = np.flatnonzero(columns[:, [position]].toarray() == 0.0)
-        added = (np.full(len(lacking), constant), (lacking, np.full(len(lacking), position)))
-        return csr_array(columns + csr_array(added, shape=columns.shape))
-    columns[:, position] = constant
-    return columns
+    return Others(weights, np.array([memory.entries[name].predictions[live] for name in names]), basis)

@@ -214,4 +214,4 @@ def _models(rows: PartyRows, memory: Memory, pending: PendingPoints, *, lambda_:
     """The client's contributions to the models of the pending points, by kind."""
     base = memory.anchor.alpha if pending.relative else np.zeros(rows.count)
     scale = lambda_ * rows.sample_count
-    return {kind: np.asarray(rows.X.T @ (alpha - base)) / scale for kind, alpha in pending.by_kind().items()}
+    return {kind: rows.held.pull(alpha - base) / scale for kind, alpha in pending.by_kind().items()}

@@ -154,7 +154,7 @@ class HyfdcaClient(DualClient[HyfdcaSettings, HyfdcaBook]):
         self._take_alpha(task.alpha, book)
         # Always from all of α, never by adding changes up: a repeated round then gives the same bits.
         scale = self._settings.lambda_ * self._rows.sample_count
-        contribution = np.asarray(self._rows.X.T @ self._alpha, dtype=np.float64) / scale
+        contribution = self._rows.held.pull(self._alpha) / scale
         figures = None
         if task.totals is not None:
             figures = self._opened_figures(task.totals, due)

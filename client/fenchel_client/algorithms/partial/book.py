@@ -230,7 +230,8 @@ class PartialBook:
             raise InvalidInput("record: owners: nobody trains in this round")
         if choices.owners:
             self._check_owners(choices)
-        progress = self.progress.begun(round_id, choices)
+        everybody = choices.participants == frozenset(layout.clients)
+        progress = self.progress.begun(round_id, choices, everybody=everybody)
         return replace(self, progress=progress, products_here={}, duals_here={}, certified=b"")
 
     def _check_owners(self, choices: RoundChoices) -> None:
@@ -249,7 +250,8 @@ class PartialBook:
         book = replace(self, products=products, products_here=stamps)
         if not before.next_batch:
             return book
-        gathered = (*self.gathered, *(stamps[client] for client in self.layout.clients if client in stamps))
+        older = self.gathered if before.gathered else ()
+        gathered = (*older, *(stamps[client] for client in self.layout.clients if client in stamps))
         if not whole:
             return replace(book, gathered=gathered)
         return replace(book, gathered=(), grams={**self.grams, self.round_id: gathered})

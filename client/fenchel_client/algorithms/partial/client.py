@@ -75,7 +75,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         self._now: PartyState | None = None
         """The state in the round under way; None if the party cannot follow it."""
         self._measured: Memory | None = None
-        """In a round that measures, the memory that entered it, with exact inner products."""
+        """In a round that measures, the memory with its new points and with exact inner products."""
         self._gap: tuple[bytes, float] | None = None
 
     @property
@@ -140,13 +140,14 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
             task = wire.dual_task_from_bytes(body, self._scope)
         if task.norms is not None:
             self._norms = whole_norms(task.norms, self._rows, self._codec, book.norm_origins)
-        before = self._now
         self._continue(task.facts, book, first=False)
-        result = None
-        if before is not None and self._now is not None and self._norms is not None:
+        before, result, self._measured = self._now, None, None
+        if before is not None and self._norms is not None:
             try:
-                self._now = self._steps.solved(self._now, book.progress.rounds[-1])
-                result, self._measured = self._contributions.dual_result(before, self._now, task, book, self._norms)
+                self._now = self._steps.solved(before, book.progress.rounds[-1])
+                if book.measures:
+                    self._measured = self._contributions.measured(self._steps, before, task, book)
+                result = self._contributions.dual_result(before, self._now, self._measured, book, self._norms)
             except Missing:
                 self._now = None
         with self._serialising():
@@ -165,7 +166,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         share = conjugates = None
         if book.choices.owners:
             values = self._steps.opened_values(task.values, round_id, book) if book.live else None
-            state = self._steps.with_pair(state, round_id, values, book)
+            state = self._steps.with_pair(state, book.progress.rounds[-1], values, book)
             if self._layout.party in book.choices.owners:
                 share = self._contributions.share(state, round_id, book)
             conjugates = self._contributions.conjugates(state, round_id, book)

@@ -11,9 +11,10 @@ from fenchel_client.algorithms.corrective.simplex_qp import dot
 from fenchel_client.algorithms.partial.book import PartialBook
 from fenchel_client.algorithms.partial.local import found_locally, predicted
 from fenchel_client.algorithms.partial.measuring import measured_memory, objectives_of
-from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, field_of, gram_numbers
+from fenchel_client.algorithms.partial.state import CONJUGATES_FIELD, KINDS, PartyState, Steps, field_of, gram_numbers
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import (
+    COUNT_UNIT,
     FIGURES_FIELD,
     GRAM_FIELD,
     MODEL_FIELD,
@@ -48,7 +49,7 @@ class Contributions:
         giving = book.choices.owners & book.choices.participants if new else book.progress.owing(born)
         among = self._those_in(giving)
         scale = self._settings.lambda_ * self._rows.sample_count
-        parts = [np.asarray(self._rows.X.T @ (pair.alpha[kind] - pair.base.alpha)) / scale for kind in KINDS]
+        parts = [self._rows.held.pull(pair.alpha[kind] - pair.base.alpha) / scale for kind in KINDS]
         point, vertex = (
             self._codec.to_features(field_of(kind, born), part, among=among)
             for kind, part in zip(KINDS, parts, strict=True)
@@ -137,25 +138,28 @@ class Contributions:
         return point, self._codec.to_blocks(VERTEX, reports, told_values, formats.alpha)
 
     def conjugates(self, state: PartyState, born: int, book: PartialBook) -> Vector:
-        """By how much the mean conjugates of the new points differ from the anchor's, on the party's reports."""
+        """The mean conjugates of the new points on the party's reports, and the number of these samples.
+
+        If not all samples are live: by how much they differ from the anchor's.
+        """
         reports, numbers = self._rows.positions_of(book.reports(book.live)), np.zeros(len(KINDS))
         if len(reports):
             y, pair = self._rows.labels()[reports], state.pairs[born]
-            before = self._loss.conjugate(pair.base.alpha[reports], y).sum()
+            before = 0.0 if pair.whole else self._loss.conjugate(pair.base.alpha[reports], y).sum()
             after = [self._loss.conjugate(pair.alpha[kind][reports], y).sum() for kind in KINDS]
             numbers = (np.array(after) - before) / self._rows.sample_count
-        return self._codec.to_numbers(CONJUGATES_FIELD, numbers, contributors=book.choices.participants)
+        counted = np.append(numbers, len(reports) / COUNT_UNIT)
+        return self._codec.to_numbers(CONJUGATES_FIELD, counted, contributors=book.choices.participants)
 
     def dual_result(
-        self, before: PartyState, state: PartyState, task: DualTask, book: PartialBook, norms: Array
-    ) -> tuple[DualResult, Memory | None]:
-        """The answer to `local_dual`, and what the party measures with; `before` is the state before combining."""
-        point = vertex = figures = measured = None
+        self, before: PartyState, state: PartyState, measured: Memory | None, book: PartialBook, norms: Array
+    ) -> DualResult:
+        """The answer to `local_dual`; `before` is the state before combining, `measured` as of `measured_memory`."""
+        point = vertex = figures = None
         live = self._rows.positions_of(book.live)
         if self._rows.y is not None and len(live):
             point, vertex = self.new_pair(state, book, norms)
-        if book.measures:
-            measured = measured_memory(self._rows, self._codec, before, task, book)
+        if measured is not None:
             reports = self._rows.positions_of(self._layout.reports)
             constant = self._settings.constant
             sums = figures_of(
@@ -165,7 +169,11 @@ class Contributions:
         memory = state.memory
         common = (memory.names, memory.gram[0].tolist(), memory.gram[1].tolist(), memory.anchor.conjugate_part)
         moved = memory.anchor_round != before.memory.anchor_round
-        return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved), measured
+        return DualResult(point, vertex, figures, self._codec.digest(repr(common).encode()), moved)
+
+    def measured(self, steps: Steps, before: PartyState, task: DualTask, book: PartialBook) -> Memory:
+        """As for `measured_memory`."""
+        return measured_memory(steps, self._rows, self._codec, before, task, book)
 
     def objectives(self, measured: Memory, task: PrimalTask, book: PartialBook) -> tuple[Array, Objectives]:
         """The measured model, and P there and D."""

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from fenchel_client.algorithms.corrective.local_newton import local_point
-from fenchel_client.algorithms.corrective.local_rows import SMALLEST_EIGENVALUE, with_constant
+from fenchel_client.algorithms.corrective.local_rows import SMALLEST_EIGENVALUE
 from fenchel_client.algorithms.corrective.points import Memory, Name
 from fenchel_client.algorithms.partial.state import PartyState
 from fenchel_client.algorithms.rows import PartyRows, Positions
+from fenchel_client.rowpieces import in_pieces, with_constant
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.shard import Matrix
 from fenchel_common.ids import ClientId
@@ -72,7 +73,7 @@ def found_locally(
     completion = float(norms[live].sum()) / known if known > 0.0 else 1.0
     alpha = state.memory.anchor.alpha[live]
     kappa = strength * max(completion, 1.0)
-    return local_point(F, rows.labels()[live], alpha, predictions[live], kappa=kappa, loss=loss)
+    return local_point(in_pieces(F), rows.labels()[live], alpha, predictions[live], kappa=kappa, loss=loss)
 
 
 def _described(rows: PartyRows, layout: ClientLayout, state: PartyState, live: Positions, *, constant: float) -> Matrix:

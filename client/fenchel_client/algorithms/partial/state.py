@@ -69,10 +69,14 @@ class OpenPair:
         The dual variables of its points, by kind.
     base
         The anchor of the round that made it.
+    whole
+        Whether its conjugates are those of its points, which differ from the anchor on all samples; otherwise they are
+        by how much they differ from the anchor's.
     """
 
     alpha: Mapping[str, Array]
     base: Entry
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +130,10 @@ class Combining:
         self._every: Positions = np.arange(rows.count)
         self._nothing = np.zeros(rows.count)
 
-    def solved(self, state: PartyState, steps: RoundSteps) -> PartyState:
-        """The state after the points of complete pairs have joined the combination; raises `Missing`."""
+    def joined(self, state: PartyState, steps: RoundSteps) -> Memory:
+        """The memory with the points of the pairs that a round solves; raises `Missing`."""
         if not steps.solved:
-            return state
+            return state.memory
         if steps.id not in state.grams or not set(steps.solved) <= state.pairs.keys() & state.models.keys():
             raise Missing
         new = {
@@ -137,16 +141,29 @@ class Combining:
                 weights=state.model_of(born, kind),
                 products=self._nothing,
                 alpha=state.pairs[born].alpha[kind],
-                conjugate_part=state.pairs[born].base.conjugate_part - float(state.conjugates[born][position]),
+                conjugate_part=_conjugate_part(state.pairs[born], float(state.conjugates[born][position])),
             )
             for born in steps.solved
             for position, kind in enumerate(KINDS)
         }
         memory, width = state.memory, len(state.memory.entries) + len(new)
         rows = gram_rows(state.grams[steps.id], (len(new), width), features=self._feature_count)
-        memory = extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
+        return extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
+
+    def reached(self, memory: Memory, round_id: int) -> tuple[Memory, Combination]:
+        """The memory with the best combination of its points as the model of a round, and the combination."""
+
+        def feasible(alpha: Array) -> Array:
+            return feasible_duals(self._rows, self._every, alpha, self._loss)
+
         combination = best_combination(memory, lambda_=self._lambda, modulus=0.0)
-        memory = self._combined(memory, combination, steps.id)
+        return combined(memory, combination, round_id, feasible=feasible), combination
+
+    def solved(self, state: PartyState, steps: RoundSteps) -> PartyState:
+        """The state after the points of complete pairs have joined the combination; raises `Missing`."""
+        if not steps.solved:
+            return state
+        memory = self._accepted(*self.reached(self.joined(state, steps), steps.id), steps.id)
         open_pairs = {born: pair for born, pair in state.pairs.items() if born not in steps.solved}
         names = set(memory.entries)
         return replace(
@@ -164,13 +181,8 @@ class Combining:
             },
         )
 
-    def _combined(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
+    def _accepted(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
         """The memory with the combination as its anchor if D is larger there, and without points that are too old."""
-
-        def feasible(alpha: Array) -> Array:
-            return feasible_duals(self._rows, self._every, alpha, self._loss)
-
-        memory = combined(memory, combination, round_id, feasible=feasible)
         conjugates = np.array([memory.entries[name].conjugate_part for name in combination.names])
         name = (MODEL, round_id)
         found = replace(memory.entries[name], conjugate_part=dot(conjugates, combination.weights))
@@ -208,9 +220,10 @@ class Steps(Combining):
                 kind: self._codec.from_features(vector, book.model_origins(born, field_of(kind, born)))
                 for kind, vector in _vectors(given.models, book.moved_features(born))
             }
-            conjugates[born] = self._codec.from_numbers(
-                given.conjugates, book.conjugate_origins(born, CONJUGATES_FIELD)
-            )
+            numbers = self._codec.from_numbers(given.conjugates, book.conjugate_origins(born, CONJUGATES_FIELD))
+            if numbers[-1] * COUNT_UNIT != book.progress.live_samples_of(born):
+                raise InvalidInput("models.conjugates: must be of all live samples")
+            conjugates[born] = numbers[: len(KINDS)]
         grams = {
             number: self._codec.from_numbers(gram, book.gram_origins(number))
             for number, gram in facts.grams.items()
@@ -242,13 +255,14 @@ class Steps(Combining):
         """The state after a round that the party missed; raises `Missing`."""
         state = self.solved(state, steps)
         if steps.born:
-            state = self.with_pair(state, steps.id, state.values.get(steps.id), book)
+            state = self.with_pair(state, steps, state.values.get(steps.id), book)
         return replace(state, round_id=steps.id)
 
     def with_pair(
-        self, state: PartyState, born: int, values: Mapping[str, Array] | None, book: PartialBook
+        self, state: PartyState, steps: RoundSteps, values: Mapping[str, Array] | None, book: PartialBook
     ) -> PartyState:
-        """The state with a new pair, which equals the anchor where `values` are not given."""
+        """The state with the new pair of a round, which equals the anchor where `values` are not given."""
+        born, whole = steps.id, steps.live_samples == self._rows.sample_count
         stamps = book.duals_here if born == book.round_id and born not in book.duals else book.duals[born]
         if values is None and any(book.point_origins(stamps, POINT)(block) for block in book.layout.holders):
             raise Missing
@@ -257,7 +271,7 @@ class Steps(Combining):
             kind: anchor.alpha if not values else np.where(np.isnan(values[kind]), anchor.alpha, values[kind])
             for kind in KINDS
         }
-        return replace(state, pairs={**state.pairs, born: OpenPair(alpha, anchor)})
+        return replace(state, pairs={**state.pairs, born: OpenPair(alpha, anchor, whole)})
 
     def _predictions(self, state: PartyState, facts: Facts, book: PartialBook) -> dict[Name, Array]:
         """The predictions that facts give, with those that the party knew."""
@@ -271,6 +285,11 @@ class Steps(Combining):
                 values[self._rows.positions_of(vector.blocks)] = self._codec.from_blocks(vector, origins)
                 found[(kind, born)] = values
         return found
+
+
+def _conjugate_part(pair: OpenPair, number: float) -> float:
+    """c of one of a pair's points, from its number in the sum of the conjugates."""
+    return -number if pair.whole else pair.base.conjugate_part - number
 
 
 def _vectors(given: OfPair, due: tuple[int, ...]) -> list[tuple[str, BlockVector]]:

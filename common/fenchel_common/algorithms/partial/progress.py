@@ -76,11 +76,14 @@ class RoundSteps:
         The pairs that were solved, in their order.
     born
         Whether the round made a pair.
+    live_samples
+        The number of samples on which the pair differs from the anchor, or may do so.
     """
 
     id: int
     solved: tuple[int, ...] = ()
     born: bool = False
+    live_samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ class Progress:
     pairs
         All pairs, by the round that made them.
     batch, gathered
-        The pairs whose Gram parts are being gathered, and who has given parts in earlier rounds.
+        The pairs whose Gram parts are being gathered, and who has given parts in earlier rounds. A round of all clients
+        begins anew, with all pairs.
     past, steps
         The steps of the rounds before, and of the round under way.
     choices, phase, void
@@ -132,6 +136,10 @@ class Progress:
         """The pairs of earlier rounds of which the client owes its share."""
         return tuple(pair.born for pair in self.pairs if pair.open and client in pair.owners - pair.shared)
 
+    def live_samples_of(self, born: int) -> int:
+        """The number of live samples of the round that made a pair."""
+        return next(steps.live_samples for steps in self.rounds if steps.id == born)
+
     @property
     def catches_up(self) -> bool:
         """Whether the round under way begins with `catch_up`."""
@@ -161,9 +169,14 @@ class Progress:
         remembered = set(self.remembered)
         return (pair for pair in self.pairs if pair.complete and (not pair.solved or pair.born in remembered))
 
-    def begun(self, round_id: int, choices: RoundChoices) -> "Progress":
-        """After the record with which a round begins."""
-        return replace(self, past=self.rounds, steps=RoundSteps(round_id), choices=choices, phase=ROUND, void=False)
+    def begun(self, round_id: int, choices: RoundChoices, *, everybody: bool) -> "Progress":
+        """After the record with which a round begins; `everybody` says whether all clients take part in it.
+
+        They complete all pairs and can give all parts of their products, so that no part from before is needed.
+        """
+        progress = replace(self, batch=(), gathered=frozenset()) if everybody else self
+        steps = RoundSteps(round_id, live_samples=choices.live_samples)
+        return replace(progress, past=self.rounds, steps=steps, choices=choices, phase=ROUND, void=False)
 
     def after(self, phase: str, contributors: Collection[ClientId], *, whole: bool = False) -> "Progress":
         """After the record of a phase of the round under way.

@@ -1,9 +1,10 @@
 """From a path that a person gives to a shard: a table, a shard.toml, or a folder with either."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from fenchel_common.data.shard import Shard
 from fenchel_common.data.tables.declaration import DECLARATION_FILE, Declaration
@@ -13,6 +14,8 @@ from fenchel_common.data.tables.profile import TableProfile
 from fenchel_common.data.tables.raw import RawTable, complete
 from fenchel_common.data.tables.readers import SUFFIXES, format_of, reader_of
 from fenchel_common.errors import InvalidInput
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +92,22 @@ def load_shard(path: Path) -> LoadedShard:
     return LoadedShard(shard, tuple(guesses), tuple(cautions))
 
 
-class WatchedTable:
-    """The table that a path means, for whoever reads it again once it has changed."""
+class WatchedTable(Generic[T]):
+    """The table that a path means, for whoever reads it again once it has changed; `load` reads it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, load: Callable[[Path], T]) -> None:
+        self._path, self._load = path, load
         self._seen: tuple[tuple[int, ...], ...] = ()
 
-    def read(self) -> LoadedShard:
-        """The shard, as `load_shard` gives it."""
+    def read(self) -> T:
+        """What `load` gives."""
         seen = self._look()
-        loaded = load_shard(self._path)
+        loaded = self._load(self._path)
         self._seen = seen
         return loaded
 
-    def newer(self) -> LoadedShard | None:
-        """The shard, if the table or its declaration has changed since it was last read; else None."""
+    def newer(self) -> T | None:
+        """The same, if the table or its declaration has changed since it was last read; else None."""
         return None if self._look() == self._seen else self.read()
 
     def _look(self) -> tuple[tuple[int, ...], ...]:

@@ -47,7 +47,9 @@ def progress_in(records: Iterable[bytes], clients: Sequence[ClientId]) -> Progre
         record = record_from_bytes(data, clients)
         phase = record.moment.phase
         if phase == ROUND:
-            progress = progress.begun(record.moment.round, round_choices_from_bytes(record.choices, clients))
+            choices = round_choices_from_bytes(record.choices, clients)
+            everybody = choices.participants == frozenset(clients)
+            progress = progress.begun(record.moment.round, choices, everybody=everybody)
         elif phase not in BEFORE_ROUNDS:
             whole = phase == INNER_PRODUCT and product_choices_from_bytes(record.choices)
             progress = progress.after(phase, [given.party for given in record.given], whole=whole)

@@ -115,7 +115,7 @@ class PartialExchange:
         check_presence(answer.objectives, current.measures, "objectives")
         check_blocks(answer.model, current.features_of(client), MODEL_FIELD)
         if answer.conjugates is not None:
-            check_fresh_numbers(answer.conjugates, CONJUGATES_FIELD, length=2)
+            check_fresh_numbers(answer.conjugates, CONJUGATES_FIELD, length=3)
         shares = {} if answer.share is None else {int(current.id): answer.share}
         sums = PhaseSums.of({MODEL_FIELD: answer.model}, {CONJUGATES_FIELD: answer.conjugates})
         features = tuple(self._layout.feature_index.of(client))

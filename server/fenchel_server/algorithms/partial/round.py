@@ -113,7 +113,7 @@ def begin_round(
         absences=not_there(due - available),
         choices=choices,
         layout=layout,
-        progress=progress.begun(round_id, choices),
+        progress=progress.begun(round_id, choices, everybody=everybody),
         state=state,
         told={client: told.get(client, Told()) for client in participants},
         measures=everybody and may_measure(settings, round_id, closing=closing),

@@ -56,7 +56,8 @@ def with_products(state: PartialState, sums: PhaseSums, progress: Progress, *, s
     state = replace(state, pairs={**state.pairs, **pairs})
     if (part := sums.total(GRAM_FIELD)) is None:
         return state
-    gathered = part if state.gathered is None else state.gathered.plus(part)
+    older = state.gathered if progress.gathered else None
+    gathered = part if older is None else older.plus(part)
     if solved is None:
         return replace(state, gathered=gathered)
     return replace(state, grams={**state.grams, solved: gathered}, gathered=None)
