@@ -38,7 +38,7 @@ from fenchel_common.wire import (
 from fuzz.decoder import Decoder, parsed
 from support.keys import cipher, run_key
 from support.problems import problem
-from support.simulation import Simulation
+from support.simulation import Simulation, WholeRun
 
 MODULES = (
     hyfdca,
@@ -54,9 +54,13 @@ MODULES = (
 )
 PROTOS = {"corrective": corrective_pb2, "hyfdca": hyfdca_pb2, "partial": partial_pb2}
 CLASSES = (0, 1, 2)
-METHODS = ("paper", "corrective", "classes", "partial")
-"""Values of `local`, corrective steps of several classes, and such steps of some of the parties."""
-FURTHER: dict[str, dict[str, object]] = {"classes": {"classes": CLASSES}, "partial": {"participation": "fraction:1.0"}}
+METHODS = ("paper", "corrective", "classes", "partial", "continued")
+"""Values of `local`, corrective steps of several classes, rounds of pairs from the first on, and after other rounds."""
+FURTHER: dict[str, dict[str, object]] = {
+    "classes": {"classes": CLASSES},
+    "partial": {"participation": "fraction:1.0"},
+    "continued": {},
+}
 LEVELS = ("plain", "sealed")
 SEEDS = 4
 
@@ -88,13 +92,12 @@ def _run(method: str, level: str) -> Simulation:
     chosen |= FURTHER.get(method, {"local": method})
     settings = SETTINGS["hyfdca"].parse({**chosen, "stop": {"gap": None}})
     shards = partition(data, grid=(2, 2))
-    if level == "plain":
-        run = Simulation.of(shards, settings)
-    else:
-        run = Simulation.of(shards, settings, cipher=cipher(), key=run_key())
+    kind = WholeRun if method == "continued" else Simulation
+    run = kind.of(shards, settings) if level == "plain" else kind.of(shards, settings, cipher=cipher(), key=run_key())
     first = min(run.names)
-    run.round()
-    run.round(available=run.names - {first})
+    for _ in range(2 if method == "continued" else 1):
+        run.round()
+        run.round(available=run.names - {first})
     run.round()
     run.round(closing=True)
     return run
@@ -148,6 +151,8 @@ def _kind(function: Callable[..., Any]) -> type[Message]:
         words = ["class", "snapshot"]
     elif module.endswith("_snapshot"):
         words = ["snapshot"]
+    elif words == ["pairs", "round"]:
+        return corrective_pb2.CorrectiveRoundChoices
     name = "".join(word.capitalize() for word in (module.partition("_")[0], *words))
     named: type[Message] = getattr(PROTOS[module.partition("_")[0]], name)
     return named
@@ -161,10 +166,11 @@ def _candidates(run: Simulation, kind: type[Message]) -> Iterator[bytes]:
     bodies += [records.round_task_to_bytes(state.own, first=0, records=state.records), run.server.last_state(client)]
     bodies = [inner for body in bodies for inner in _enclosed(body)]
     yield from bodies
-    module = PROTOS[run.settings.family.name]
-    for name in module.DESCRIPTOR.message_types_by_name:
-        for body in bodies:
-            yield from _inside(getattr(module, name), body, kind)
+    families = {run.settings.family.name, *(["partial"] if isinstance(run, WholeRun) else [])}
+    for module in (PROTOS[family] for family in sorted(families)):
+        for name in module.DESCRIPTOR.message_types_by_name:
+            for body in bodies:
+                yield from _inside(getattr(module, name), body, kind)
 
 
 def _enclosed(body: bytes) -> Iterator[bytes]:

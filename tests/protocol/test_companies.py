@@ -8,6 +8,7 @@ import pytest
 from fenchel_client.runrecords import MAX_CHANGES_OF_COMPANY, OTHER_COMPANY
 from fenchel_client.statefolder import StateFolder
 from fenchel_common.algorithms.averaging.rails import LOCAL
+from fenchel_common.algorithms.corrective.pairs import PAIR_DUALS
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
 from fenchel_common.ids import ClientId, RoundId
 from fenchel_server.rounds.transport import PhaseId
@@ -20,7 +21,7 @@ from support.tables import named_shards, small_dataset
 
 FEDAVG = config(algorithm="fedavg", settings={"lambda": 0.1, "measure_every": 0}, cipher="masks", seed=3)
 CORRECTIVE = config(settings={"lambda": 0.1, "local": "corrective"}, stop={"gap": None}, cipher="masks", seed=3)
-
+PAIRS = config(settings={"lambda": 0.1, "participation": "fraction:1.0"}, stop={"gap": None}, cipher="masks", seed=3)
 PAPER = config(settings={"lambda": 0.1, "local": "paper", "h": 1.0}, stop={"gap": None}, cipher="masks", seed=3)
 
 
@@ -135,6 +136,19 @@ def test_corrective_rounds_are_bounded_where_they_begin_with_the_same_points(tmp
     assert not run.attempted(run.without(3))
     assert set(run.refusals.values()) == {OTHER_COMPANY}
     assert run.attempted(run.everybody, commit=True), "with all points, as before"
+
+
+def test_rounds_of_pairs_are_bounded_too(tmp_path: Path) -> None:
+    run = Repeats(tmp_path, PAIRS, phase=PAIR_DUALS)
+    assert run.attempted(run.everybody, commit=True)
+    assert run.attempted(run.everybody)
+    assert run.attempted(run.without(1))
+    assert changes(run) == {0, 1}
+    run.restart(run.everybody)
+    assert not run.attempted(run.without(2))
+    assert set(run.refusals.values()) == {OTHER_COMPANY}
+    assert run.attempted(run.everybody, commit=True)
+    assert run.attempted(run.without(2), commit=True), "from the next state"
 
 
 def test_rounds_with_the_local_steps_of_the_paper_are_bounded_where_several_hold_the_samples(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from support.simulation import Simulation
 CASE = {"rows": 60, "columns": 8, "lambda_": 0.01}
 GRIDS = [(2, 2), (4, 1), (1, 3)]
 RULES = ("fraction:0.5", "cyclic:2")
-PHASES = ("catch_up", "inner_product", "local_dual", "primal")
+PHASES = ("catch_up", "pair_products", "pair_duals", "pair_primal")
 FIRST, LAST = ClientId("party-00"), ClientId("party-03")
 
 

@@ -18,14 +18,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from fenchel_common.algorithms.corrective.family import WITH_PAIRS
 from fenchel_common.data.shard import Shard
 from fenchel_common.runconfig import RunConfig
 from fenchel_deploy.local import LocalFederation
-from support.kills import kill_client
+from support.kills import kill_client, kill_server
 from support.network import Network
 from support.tables import named_shards, small_dataset
 
 KILL, PAUSE, CUT = KINDS = ("kill", "pause", "cut")
+SERVER: Final = "kill the server"
+IN_ROUNDS: Final = frozenset(WITH_PAIRS.phases)
+"""The phases of rounds, with corrective steps and with pairs of points."""
 CALM_ROUNDS: Final = 2
 """Rounds between two disturbances, so that the run comes on in between."""
 
@@ -100,6 +104,39 @@ def shaken_run(federation: ShakenFederation, due: list[tuple[str, str]]) -> tupl
             done.append((event["round"], kind, name))
             stopped, calm = (name if kind == PAUSE else ""), 0
     raise AssertionError("the server ended before the run")
+
+
+def stormy_run(federation: ShakenFederation, seed: int, count: int) -> tuple[Done, dict[str, Any]]:
+    """Disturbs a run at the beginning of any phase of any round, the server too; otherwise as `shaken_run`.
+
+    A party that was stopped goes on when the next round has ended.
+    """
+    rng, done, stopped, round_id = np.random.default_rng(seed), Done(), "", 0
+    while True:
+        for event in federation.events():
+            if event["event"] == "ended":
+                return done, event
+            if event["event"] == "round":
+                round_id = event["round"]
+            if event["event"] == "round" and stopped:
+                federation.resume(stopped)
+                stopped = ""
+            if event["event"] != "phase" or event["phase"] not in IN_ROUNDS or len(done) == count or rng.random() < 0.6:
+                continue
+            kind, name = str(rng.choice([*KINDS, SERVER])), str(rng.choice(sorted(federation.clients)))
+            if kind == SERVER:
+                kill_server(federation)
+                federation.start_server()
+            elif name != stopped and not (stopped and kind == PAUSE):
+                federation.disturb(kind, name)
+                stopped = name if kind == PAUSE else stopped
+            else:
+                continue
+            done.append((round_id, kind, name))
+            if kind == SERVER:
+                break
+        else:
+            raise AssertionError("the server ended before the run")
 
 
 def chaos_config(gap: float) -> RunConfig:

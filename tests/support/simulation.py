@@ -1,17 +1,20 @@
 """A whole HyFDCA federation in one process, deterministic by its seed, and in clear unless it is given a key."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.corrective.classes import corrective_half
+from fenchel_client.algorithms.base import AlgorithmClient
+from fenchel_client.algorithms.corrective.classes import ClassesClient
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.hyfdca.client import HyfdcaClient
 from fenchel_client.algorithms.partial.client import PartialClient
+from fenchel_client.algorithms.partial.continued import whole_run_half
 from fenchel_client.crypto.cipher import PaillierCipher
 from fenchel_client.crypto.plain import Cipher
+from fenchel_common.algorithms.corrective.settings import CorrectiveSettings
 from fenchel_common.algorithms.settings import AlgorithmSettings
 from fenchel_common.crypto.paillier import split
 from fenchel_common.crypto.vectors import EncryptedVector, Vector
@@ -19,15 +22,22 @@ from fenchel_common.crypto.words import PlainVector
 from fenchel_common.data.shard import Shard
 from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
+from fenchel_server.algorithms.partial.continued import WholeRunServer
 from fenchel_server.algorithms.partial.server import PartialServer
 from fenchel_server.contract import RoundReport, ServerState
 from support.halves import Halves
 
 Array = NDArray[np.float64]
 
+
+def corrective_half(settings: CorrectiveSettings, **values: Any) -> AlgorithmClient:
+    """A client half that has corrective rounds to the end of the run."""
+    return (ClassesClient if settings.classes else CorrectiveClient)(settings, **values)
+
+
 CLIENTS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaClient, "corrective": corrective_half, "partial": PartialClient}
 SERVERS: Final[Mapping[str, Any]] = {"hyfdca": HyfdcaServer, "corrective": CorrectiveServer, "partial": PartialServer}
-"""Halves by the name of the family."""
+"""Halves by the name of the family; those of corrective steps do not go on with rounds of pairs (`WholeRun`)."""
 
 
 class Simulation(
@@ -35,10 +45,15 @@ class Simulation(
 ):
     """Clients and server of a run of HyFDCA."""
 
+    client_halves: ClassVar[Mapping[str, Any]] = CLIENTS
+    server_halves: ClassVar[Mapping[str, Any]] = SERVERS
+
     @classmethod
     def of(cls, shards: Sequence[Shard], settings: AlgorithmSettings, **values: Any) -> Self:
         family = settings.family.name
-        return cls(shards, settings, client_half=CLIENTS[family], server_half=SERVERS[family], **values)
+        return cls(
+            shards, settings, client_half=cls.client_halves[family], server_half=cls.server_halves[family], **values
+        )
 
     def run(self, rounds: int | None = None) -> RoundReport:
         """Runs rounds until the algorithm stops, or at most the given number."""
@@ -54,7 +69,7 @@ class Simulation(
         """
         settings = self.settings if seed is None else self.settings.model_copy(update={"seed": seed})
         self.attempt += 1
-        self.server = SERVERS[settings.family.name].restore(
+        self.server = self.server_halves[settings.family.name].restore(
             snapshot, settings=settings, layout=self.alignment.federation, key=self.key
         )
 
@@ -83,6 +98,18 @@ class Simulation(
                 )
                 values |= {self.shards[client].ids[row]: value for row, value in zip(rows, decrypted, strict=True)}
         return np.array([values[sample] for sample in ids])
+
+
+class WholeRun(Simulation):
+    """A run of all parties as users have it, with rounds of pairs once parties have come and gone."""
+
+    client_halves: ClassVar[Mapping[str, Any]] = {"corrective": whole_run_half}
+    server_halves: ClassVar[Mapping[str, Any]] = {"corrective": WholeRunServer}
+
+    @property
+    def goes_on_with_pairs(self) -> bool:
+        assert isinstance(self.server, WholeRunServer)
+        return self.server._pairs is not None
 
 
 def read_unchecked(cipher: Cipher, vector: Vector) -> Array:

@@ -69,6 +69,7 @@ class CorrectiveRoundChoices(_message.Message):
     CLOSING_FIELD_NUMBER: _builtins.int
     LIVE_SAMPLES_FIELD_NUMBER: _builtins.int
     LEG_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
     participants: _builtins.bytes
     """The clients of live blocks, as unsigned 32-bit positions in the roster, ascending."""
     collapse: _builtins.bool
@@ -81,6 +82,10 @@ class CorrectiveRoundChoices(_message.Message):
     """The number of samples in live blocks."""
     leg: _builtins.int
     """In a run with a path of regularisations, the leg of the round; λ and the fold held out follow from it."""
+    pairs: _builtins.bytes
+    """The round is one of pairs of points, for parties that come and go, and so are all that follow: its choices, a
+    PartialRoundChoices. All other fields are then missing.
+    """
     def __init__(
         self,
         *,
@@ -89,12 +94,15 @@ class CorrectiveRoundChoices(_message.Message):
         closing: _builtins.bool = ...,
         live_samples: _builtins.int = ...,
         leg: _builtins.int = ...,
+        pairs: _builtins.bytes | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pairs", b"_pairs", "pairs", b"pairs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "collapse", b"collapse", "leg", b"leg", "live_samples", b"live_samples", "participants", b"participants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pairs", b"_pairs", "closing", b"closing", "collapse", b"collapse", "leg", b"leg", "live_samples", b"live_samples", "pairs", b"pairs", "participants", b"participants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__pairs: _TypeAlias = _typing.Literal["pairs"]  # noqa: Y015
+    _WhichOneofArgType__pairs: _TypeAlias = _typing.Literal["_pairs", b"_pairs"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pairs) -> _WhichOneofReturnType__pairs | None: ...
 
 Global___CorrectiveRoundChoices: _TypeAlias = CorrectiveRoundChoices  # noqa: Y015
 
@@ -568,6 +576,7 @@ class CorrectiveSnapshot(_message.Message):
     LEG_FIELD_NUMBER: _builtins.int
     LEG_SINCE_FIELD_NUMBER: _builtins.int
     MEASURED_FIELD_NUMBER: _builtins.int
+    CERTIFIED_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     """The last round that has ended."""
     memory_round: _builtins.int
@@ -613,6 +622,10 @@ class CorrectiveSnapshot(_message.Message):
 
     @_builtins.property
     def measured(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def certified(self) -> Global___CorrectiveReached:
+        """The newest certificate."""
+
     def __init__(
         self,
         *,
@@ -635,10 +648,11 @@ class CorrectiveSnapshot(_message.Message):
         leg: _builtins.int = ...,
         leg_since: _builtins.int = ...,
         measured: _abc.Iterable[_builtins.float] | None = ...,
+        certified: Global___CorrectiveReached | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conjugates_and_products", b"conjugates_and_products", "reached", b"reached"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["certified", b"certified", "conjugates_and_products", b"conjugates_and_products", "reached", b"reached"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "latest", b"latest", "leg", b"leg", "leg_since", b"leg_since", "measured", b"measured", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "reached", b"reached", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "anchor_round", b"anchor_round", "certified", b"certified", "collapses", b"collapses", "conjugates_and_products", b"conjugates_and_products", "intact", b"intact", "latest", b"latest", "leg", b"leg", "leg_since", b"leg_since", "measured", b"measured", "memory_round", b"memory_round", "model", b"model", "norms", b"norms", "participants", b"participants", "point", b"point", "reached", b"reached", "relative_rounds", b"relative_rounds", "round", b"round", "vertex", b"vertex", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -646,7 +660,7 @@ Global___CorrectiveSnapshot: _TypeAlias = CorrectiveSnapshot  # noqa: Y015
 
 @_typing.final
 class CorrectiveReached(_message.Message):
-    """The certificate of a problem that has reached the gap of the run."""
+    """The certificate of a problem, such as one that has reached the gap of the run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -62,7 +62,7 @@ Global___PartialRoundChoices: _TypeAlias = PartialRoundChoices  # noqa: Y015
 
 @_typing.final
 class PartialProductChoices(_message.Message):
-    """The choices of the server in the record of the phase inner_product."""
+    """The choices of the server in the record of the phase pair_products."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -84,7 +84,7 @@ Global___PartialProductChoices: _TypeAlias = PartialProductChoices  # noqa: Y015
 
 @_typing.final
 class PartialPrimalChoices(_message.Message):
-    """The choices of the server in the record of the phase primal."""
+    """The choices of the server in the record of the phase pair_primal."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -224,6 +224,32 @@ class PartialPredictions(_message.Message):
 Global___PartialPredictions: _TypeAlias = PartialPredictions  # noqa: Y015
 
 @_typing.final
+class PartialStart(_message.Message):
+    """The anchor with which the rounds of pairs begin, in a run that had others before; on the client's samples and features."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALPHA_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def alpha(self) -> _hyfdca_pb2.BlockVector: ...
+    @_builtins.property
+    def weights(self) -> _hyfdca_pb2.BlockVector: ...
+    def __init__(
+        self,
+        *,
+        alpha: _hyfdca_pb2.BlockVector | None = ...,
+        weights: _hyfdca_pb2.BlockVector | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "weights", b"weights"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartialStart: _TypeAlias = PartialStart  # noqa: Y015
+
+@_typing.final
 class PartialFacts(_message.Message):
     """Sums that the client does not know yet, in the order of rounds."""
 
@@ -233,6 +259,7 @@ class PartialFacts(_message.Message):
     MODELS_FIELD_NUMBER: _builtins.int
     GRAMS_FIELD_NUMBER: _builtins.int
     PREDICTIONS_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartialValues]: ...
     @_builtins.property
@@ -241,6 +268,8 @@ class PartialFacts(_message.Message):
     def grams(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartialGram]: ...
     @_builtins.property
     def predictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartialPredictions]: ...
+    @_builtins.property
+    def start(self) -> Global___PartialStart: ...
     def __init__(
         self,
         *,
@@ -248,10 +277,11 @@ class PartialFacts(_message.Message):
         models: _abc.Iterable[Global___PartialModels] | None = ...,
         grams: _abc.Iterable[Global___PartialGram] | None = ...,
         predictions: _abc.Iterable[Global___PartialPredictions] | None = ...,
+        start: Global___PartialStart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["grams", b"grams", "models", b"models", "predictions", b"predictions", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grams", b"grams", "models", b"models", "predictions", b"predictions", "start", b"start", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -259,7 +289,7 @@ Global___PartialFacts: _TypeAlias = PartialFacts  # noqa: Y015
 
 @_typing.final
 class PartialTask(_message.Message):
-    """Phases catch_up and inner_product."""
+    """Phases catch_up and pair_products."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -402,7 +432,7 @@ Global___PartialProductResult: _TypeAlias = PartialProductResult  # noqa: Y015
 
 @_typing.final
 class PartialDualTask(_message.Message):
-    """Phase local_dual."""
+    """Phase pair_duals."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -477,7 +507,7 @@ Global___PartialDualResult: _TypeAlias = PartialDualResult  # noqa: Y015
 
 @_typing.final
 class PartialPrimalTask(_message.Message):
-    """Phase primal."""
+    """Phase pair_primal."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -558,6 +588,7 @@ class PartialSnapshot(_message.Message):
     PRIMAL_ERROR_FIELD_NUMBER: _builtins.int
     DUAL_ERROR_FIELD_NUMBER: _builtins.int
     ACCURACY_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
     round: _builtins.int
     measured: _builtins.bool
     """Of the best model: its primal objective, the largest dual objective, the bounds on their rounding errors."""
@@ -580,6 +611,8 @@ class PartialSnapshot(_message.Message):
     def model(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
     @_builtins.property
     def latest(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
+    @_builtins.property
+    def start(self) -> Global___PartialStoredStart: ...
     def __init__(
         self,
         *,
@@ -596,14 +629,47 @@ class PartialSnapshot(_message.Message):
         primal_error: _builtins.float = ...,
         dual_error: _builtins.float = ...,
         accuracy: _builtins.float = ...,
+        start: Global___PartialStoredStart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["gathered", b"gathered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gathered", b"gathered", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "dual", b"dual", "dual_error", b"dual_error", "gathered", b"gathered", "grams", b"grams", "latest", b"latest", "measured", b"measured", "model", b"model", "norms", b"norms", "pairs", b"pairs", "primal", b"primal", "primal_error", b"primal_error", "round", b"round"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "dual", b"dual", "dual_error", b"dual_error", "gathered", b"gathered", "grams", b"grams", "latest", b"latest", "measured", b"measured", "model", b"model", "norms", b"norms", "pairs", b"pairs", "primal", b"primal", "primal_error", b"primal_error", "round", b"round", "start", b"start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartialSnapshot: _TypeAlias = PartialSnapshot  # noqa: Y015
+
+@_typing.final
+class PartialStoredStart(_message.Message):
+    """The anchor of a run that had other rounds before, and how often its model and its dual variables were rounded."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALPHA_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    MODEL_ROUNDINGS_FIELD_NUMBER: _builtins.int
+    ALPHA_ROUNDINGS_FIELD_NUMBER: _builtins.int
+    model_roundings: _builtins.int
+    alpha_roundings: _builtins.int
+    @_builtins.property
+    def alpha(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
+    @_builtins.property
+    def weights(self) -> _containers.RepeatedCompositeFieldContainer[_hyfdca_pb2.BlockVector]: ...
+    def __init__(
+        self,
+        *,
+        alpha: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        weights: _abc.Iterable[_hyfdca_pb2.BlockVector] | None = ...,
+        model_roundings: _builtins.int = ...,
+        alpha_roundings: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alpha", b"alpha", "alpha_roundings", b"alpha_roundings", "model_roundings", b"model_roundings", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartialStoredStart: _TypeAlias = PartialStoredStart  # noqa: Y015
 
 @_typing.final
 class PartialStoredPair(_message.Message):

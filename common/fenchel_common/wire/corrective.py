@@ -217,6 +217,8 @@ def round_choices_to_bytes(choices: RoundChoices, clients: Sequence[ClientId]) -
 
 def round_choices_from_bytes(data: bytes, clients: Sequence[ClientId]) -> RoundChoices:
     message = parsed_message(corrective_pb2.CorrectiveRoundChoices, data)
+    if message.HasField("pairs"):
+        raise InvalidInput("pairs: only a run of one problem, with all parties, goes on with pairs of points")
     return RoundChoices(
         participants=positions_from_bytes(message.participants, clients, "participants"),
         collapse=message.collapse,

@@ -63,7 +63,7 @@ class PendingPoints:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The certificate with which a problem reached the gap of the run; the gap includes the bound `gap_error`."""
+    """The certificate of a problem; the gap includes the bound `gap_error`."""
 
     primal: float
     dual: float
@@ -91,6 +91,8 @@ class CorrectiveState:
         In a run of several classes, the certificate of a problem that stands still while others go on.
     progress
         How far a run with a path has come.
+    certified
+        The newest certificate.
     """
 
     norms: BlockSum = NO_BLOCKS
@@ -103,6 +105,7 @@ class CorrectiveState:
     relative_rounds: int = 0
     reached: Reached | None = None
     progress: Progress = AT_THE_START
+    certified: Reached | None = None
 
     @property
     def released(self) -> BlockSum:
@@ -150,7 +153,8 @@ def _snapshot_to_proto(snapshot: CorrectiveSnapshot) -> pb.CorrectiveSnapshot:
         conjugates_and_products=numbers_to_proto(state.pending.conjugates_and_products),
         collapses=state.collapses,
         relative_rounds=state.relative_rounds,
-        reached=None if state.reached is None else pb.CorrectiveReached(**asdict(state.reached)),
+        reached=_reached_to_proto(state.reached),
+        certified=_reached_to_proto(state.certified),
         leg=state.progress.leg,
         leg_since=state.progress.since,
         measured=state.progress.measured,
@@ -209,7 +213,12 @@ def _state_from_proto(message: pb.CorrectiveSnapshot, by_sample: RunKey, by_feat
         relative_rounds=message.relative_rounds,
         reached=_reached_from_proto(message.reached) if message.HasField("reached") else None,
         progress=Progress(message.leg, message.leg_since, tuple(message.measured)),
+        certified=_reached_from_proto(message.certified) if message.HasField("certified") else None,
     )
+
+
+def _reached_to_proto(reached: Reached | None) -> pb.CorrectiveReached | None:
+    return None if reached is None else pb.CorrectiveReached(**asdict(reached))
 
 
 def _reached_from_proto(message: pb.CorrectiveReached) -> Reached:

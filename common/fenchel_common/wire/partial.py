@@ -6,7 +6,7 @@ The readers raise `InvalidInput` with the name of the wrong field. Each expects 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from fenchel.v1 import hyfdca_pb2, vectors_pb2
+from fenchel.v1 import corrective_pb2, hyfdca_pb2, vectors_pb2
 from fenchel.v1 import partial_pb2 as pb
 from fenchel_common.algorithms.corrective.messages import POINT_PRODUCT_FORMAT
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
@@ -20,6 +20,7 @@ from fenchel_common.algorithms.partial.messages import (
     PrimalTask,
     ProductResult,
     RoundChoices,
+    Start,
 )
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
@@ -192,6 +193,17 @@ def round_choices_from_bytes(data: bytes, clients: Sequence[ClientId]) -> RoundC
     )
 
 
+def pairs_round_to_bytes(choices: bytes) -> bytes:
+    """The choices for a round of pairs, of which `choices` are the bytes, in a run that had other rounds before."""
+    return corrective_pb2.CorrectiveRoundChoices(pairs=choices).SerializeToString(deterministic=True)
+
+
+def pairs_round_from_bytes(data: bytes) -> bytes | None:
+    """What `pairs_round_to_bytes` was given; None for the choices of any other round."""
+    message = parsed_message(corrective_pb2.CorrectiveRoundChoices, data)
+    return message.pairs if message.HasField("pairs") else None
+
+
 def product_choices_to_bytes(*, whole: bool) -> bytes:
     return pb.PartialProductChoices(whole=whole).SerializeToString(deterministic=True)
 
@@ -219,6 +231,19 @@ def _facts_to_proto(facts: Facts) -> pb.PartialFacts:
         models=models,
         grams=[pb.PartialGram(round=number, gram=numbers_to_proto(gram)) for number, gram in facts.grams.items()],
         predictions=_pairs_to_proto(pb.PartialPredictions, facts.predictions),
+        start=None if facts.start is None else _start_to_proto(facts.start),
+    )
+
+
+def _start_to_proto(start: Start) -> pb.PartialStart:
+    return pb.PartialStart(alpha=optional_vector_to_proto(start.alpha), weights=optional_vector_to_proto(start.weights))
+
+
+def _start_from_proto(message: pb.PartialStart, scope: Scope) -> Start:
+    alpha, weights = _duals(scope), _features(scope)
+    return Start(
+        alpha=alpha(message.alpha, "start.alpha") if message.HasField("alpha") else None,
+        weights=weights(message.weights, "start.weights") if message.HasField("weights") else None,
     )
 
 
@@ -237,6 +262,7 @@ def _facts_from_proto(message: pb.PartialFacts, scope: Scope) -> Facts:
         models=models,
         grams=grams,
         predictions=_pairs_from_proto(message.predictions, _products(scope), "predictions"),
+        start=_start_from_proto(message.start, scope) if message.HasField("start") else None,
     )
 
 

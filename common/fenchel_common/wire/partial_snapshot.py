@@ -60,6 +60,19 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredStart:
+    """The anchor on record of a run that had other rounds before.
+
+    `model_roundings` and `alpha_roundings` say how often its model and its dual variables were rounded.
+    """
+
+    alpha: BlockSum
+    weights: BlockSum
+    model_roundings: int
+    alpha_roundings: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartialState:
     """All that the server knows between two rounds, beside the records.
 
@@ -73,6 +86,8 @@ class PartialState:
         The sum of the Gram parts of the pairs that are being gathered.
     model, latest
         The best model, and the mean model of rounds since; `latest` is empty if the best one is newer.
+    start
+        The anchor before the first round of pairs; None if it was zero.
     """
 
     norms: BlockSum = NOTHING
@@ -82,6 +97,7 @@ class PartialState:
     model: BlockSum = NOTHING
     latest: BlockSum = NOTHING
     best: Best | None = None
+    start: StoredStart | None = None
 
     @property
     def released(self) -> BlockSum:
@@ -100,6 +116,7 @@ def snapshot_to_bytes(round_id: RoundId, state: PartialState) -> bytes:
         model=block_sum_to_proto(state.model),
         latest=block_sum_to_proto(state.latest),
         measured=best is not None,
+        start=_start_to_proto(state.start),
     )
     if best is not None:
         message.primal, message.dual, message.accuracy = best.primal, best.dual, best.accuracy
@@ -129,6 +146,27 @@ def _state_from_proto(message: pb.PartialSnapshot, by_sample: RunKey, by_feature
         model=block_sum_from_proto(message.model, by_feature, "model"),
         latest=block_sum_from_proto(message.latest, by_feature, "latest"),
         best=best,
+        start=_start_from_proto(message.start, by_sample, by_feature) if message.HasField("start") else None,
+    )
+
+
+def _start_to_proto(start: StoredStart | None) -> pb.PartialStoredStart | None:
+    if start is None:
+        return None
+    return pb.PartialStoredStart(
+        alpha=block_sum_to_proto(start.alpha),
+        weights=block_sum_to_proto(start.weights),
+        model_roundings=start.model_roundings,
+        alpha_roundings=start.alpha_roundings,
+    )
+
+
+def _start_from_proto(message: pb.PartialStoredStart, by_sample: RunKey, by_feature: RunKey) -> StoredStart:
+    return StoredStart(
+        alpha=block_sum_from_proto(message.alpha, by_sample, "start.alpha"),
+        weights=block_sum_from_proto(message.weights, by_feature, "start.weights"),
+        model_roundings=message.model_roundings,
+        alpha_roundings=message.alpha_roundings,
     )
 
 

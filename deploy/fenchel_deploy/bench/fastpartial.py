@@ -19,8 +19,8 @@ from fenchel_client.algorithms.partial.local import found_locally, predicted
 from fenchel_client.algorithms.partial.state import KINDS, Combining, OpenPair, PartyState, first_state, gram_numbers
 from fenchel_client.algorithms.rows import PartyRows
 from fenchel_common.algorithms.corrective.messages import STEPS
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
-from fenchel_common.algorithms.partial.progress import CATCH_UP, Progress, RoundSteps
+from fenchel_common.algorithms.corrective.pairs import CATCH_UP, PAIR_DUALS, PAIR_PRIMAL, PAIR_PRODUCTS
+from fenchel_common.algorithms.partial.progress import Progress, RoundSteps
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.clientlayout import ClientLayout
 from fenchel_common.data.datasets import Dataset
@@ -83,7 +83,7 @@ class FastPartial:
         if steps.solved:
             self._state = self._combining.solved(self._with_products(steps), steps)
         new = self._new_pair(current, progress) if current.choices.owners else None
-        self._progress = progress.after(LOCAL_DUAL, there).after(PRIMAL, there)
+        self._progress = progress.after(PAIR_DUALS, there).after(PAIR_PRIMAL, there)
         if new is not None:
             self._keep(steps, new)
 
@@ -126,7 +126,7 @@ class FastPartial:
             progress = progress.after(CATCH_UP, there)
         batch, given = progress.next_batch, progress.gathered | there
         whole = bool(batch) and all(not given.isdisjoint(held) for held in self._layout.feature_index.holders)
-        return current, progress.after(INNER_PRODUCT, there, whole=whole)
+        return current, progress.after(PAIR_PRODUCTS, there, whole=whole)
 
     def _with_products(self, steps: RoundSteps) -> PartyState:
         """The state with the products of the models of a round's pairs."""

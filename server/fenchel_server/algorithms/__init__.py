@@ -7,14 +7,14 @@ from fenchel_common.algorithms.outside import WithOutside, outside_half
 from fenchel_server.algorithms.averaging.builtin import AVERAGING
 from fenchel_server.algorithms.averaging.rails import AveragingServer
 from fenchel_server.algorithms.base import ServerHalf
-from fenchel_server.algorithms.corrective.server import CorrectiveServer
 from fenchel_server.algorithms.hyfdca.server import HyfdcaServer
+from fenchel_server.algorithms.partial.continued import WholeRunServer
 from fenchel_server.algorithms.partial.server import PartialServer
 from fenchel_server.algorithms.scoring.server import ScoringServer
 
 ALGORITHMS: Final[Mapping[str, Mapping[str, ServerHalf]]] = {
     "hyfdca": {"hyfdca": HyfdcaServer},
-    "corrective": {"hyfdca": CorrectiveServer},
+    "corrective": {"hyfdca": WholeRunServer},
     "partial": {"hyfdca": PartialServer},
     "scoring": {"scoring": ScoringServer},
     "averaging": WithOutside(AVERAGING, lambda found: outside_half(found.server, AveragingServer)),

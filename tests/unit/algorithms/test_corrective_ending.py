@@ -12,7 +12,7 @@ from fenchel_common.algorithms.corrective.messages import Objectives, PrimalResu
 from fenchel_common.algorithms.dual import PRODUCT_FORMAT
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
-from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories
+from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, Reached
 from fenchel_server.algorithms.corrective.ending import UNREPORTED, VOID, RoundEnd, certified, end_round
 from fenchel_server.algorithms.corrective.exchange import dual_parts, primal_parts
 from fenchel_server.algorithms.corrective.round import CorrectiveRound
@@ -111,7 +111,7 @@ def test_a_closing_round_keeps_all_but_the_best_model_and_ends_the_run() -> None
     assert (end.outcome, end.void) == (Outcome.FINISHED, "")
     assert end.certificate is not None
     assert values_of(end.state.model) == {0: 6.0, 1: 6.0}
-    assert end.state == replace(before, model=end.state.model)
+    assert end.state == replace(before, model=end.state.model, certified=end.state.certified)
 
 
 def test_a_closing_round_whose_best_model_is_not_told_whole_is_void() -> None:
@@ -125,7 +125,9 @@ def test_a_gap_within_the_goal_ends_the_run_with_the_certified_model() -> None:
     before, current = begun(state_after(3), 4)
     end = ended(before, current, goal=0.25 + 1e-6)
     assert (end.outcome, end.reason) == (Outcome.CONVERGED, "the duality gap is at most 0.250001")
-    assert end.state == replace(before, model=end.state.model)
+    assert end.certificate is not None
+    assert end.state.certified == Reached(0.75, 0.5, end.certificate.gap, end.certificate.gap_error, 0.875)
+    assert end.state == replace(before, model=end.state.model, certified=end.state.certified)
     assert ended(before, current, goal=0.25).outcome is None
 
 

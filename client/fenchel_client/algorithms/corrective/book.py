@@ -231,7 +231,7 @@ class CorrectiveBook:
         following = progress.next_leg(round_id - 1)
         if not path.starts_anew(choices.leg):
             return replace(self, progress=following)
-        fresh = CorrectiveBook(self.layout, self.settings, preparations=self.preparations)
+        fresh = type(self)(self.layout, self.settings, preparations=self.preparations)
         return replace(fresh, rounds_done=self.rounds_done, progress=following)
 
     def _plan(self, choices: RoundChoices, round_id: int) -> RoundPlan:

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fenchel_client.algorithms.base import AlgorithmClient
 from fenchel_client.algorithms.corrective.book import CorrectiveBook
 from fenchel_client.algorithms.corrective.client import CorrectiveClient
 from fenchel_client.algorithms.duals import NORMS
@@ -170,21 +169,6 @@ class ClassesClient:
     @property
     def last_gap(self) -> float | None:
         return _largest([half.last_gap for half in self._problems])
-
-
-def corrective_half(
-    settings: CorrectiveSettings,
-    *,
-    layout: ClientLayout,
-    table: PartyTable,
-    cipher: Cipher,
-    key: RunKey,
-    seal: Seal,
-    serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> AlgorithmClient:
-    """The client half of a corrective run, of one problem or of several classes; as for `ClientHalf`."""
-    half = ClassesClient if settings.classes else CorrectiveClient
-    return half(settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising)
 
 
 def _largest(gaps: list[float | None]) -> float | None:

@@ -10,12 +10,13 @@ from typing import Final
 
 from fenchel_client.algorithms.codec import Origins
 from fenchel_client.algorithms.duals import NORMS
+from fenchel_client.companies import company_of
 from fenchel_client.crypto.stamps import Origin, Stamp
 from fenchel_client.transcript import StampedRecord
 from fenchel_common.algorithms.corrective.messages import GRAM_FIELD, MODEL_FIELD
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.corrective.pairs import CATCH_UP, PAIR_DUALS, PAIR_PRIMAL, PAIR_PRODUCTS
 from fenchel_common.algorithms.partial.messages import RoundChoices
-from fenchel_common.algorithms.partial.progress import CATCH_UP, Progress
+from fenchel_common.algorithms.partial.progress import Progress
 from fenchel_common.algorithms.partial.rounds import due_clients, may_measure, trains
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.clientlayout import ClientLayout
@@ -33,6 +34,18 @@ Stamps = Mapping[ClientId, Stamp]
 ByPair = Mapping[int, Stamps]
 NOBODY: Final[Stamps] = {}
 NO_PAIRS: Final = Progress()
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrigins:
+    """The origins of the anchor with which the rounds of pairs begin after other rounds; missing blocks are zero.
+
+    `round_id` is the last of these other rounds.
+    """
+
+    round_id: int
+    alpha: Mapping[int, Origin]
+    weights: Mapping[int, Origin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +67,14 @@ class PartialBook:
         The contributions to two phases of the round under way.
     memory
         The nonce of this party's own contribution to the last round that counts to its end, and that round.
+    counted
+        The contributions to the end of that round, whoever contributed.
     certified
-        The nonce of this party's contribution to the last `primal`, if it measured the model.
+        The nonce of this party's contribution to the last `pair_primal`, if it measured the model.
     model, latest
         The origin of each block of the best model, and of the mean model; `latest` is empty if the best one is newer.
+    start
+        Only in a run that had other rounds before.
     """
 
     layout: ClientLayout
@@ -73,10 +90,12 @@ class PartialBook:
     products_here: Stamps = field(default_factory=dict)
     duals_here: Stamps = field(default_factory=dict)
     memory: tuple[bytes, int] = (b"", 0)
+    counted: Stamps = field(default_factory=dict)
     certified: bytes = b""
     rounds_done: int = 0
     model: Mapping[int, Origin] = field(default_factory=dict)
     latest: Mapping[int, Origin] = field(default_factory=dict)
+    start: StartOrigins | None = None
 
     def after(self, record: StampedRecord) -> "PartialBook":
         phase = record.moment.phase
@@ -86,8 +105,8 @@ class PartialBook:
             return replace(self, preparations=record.stamps)
         if phase == ROUND:
             return self._begun(record)
-        whole = phase == INNER_PRODUCT and product_choices_from_bytes(record.choices)
-        if phase not in (INNER_PRODUCT, PRIMAL) and record.choices:
+        whole = phase == PAIR_PRODUCTS and product_choices_from_bytes(record.choices)
+        if phase not in (PAIR_PRODUCTS, PAIR_PRIMAL) and record.choices:
             raise InvalidInput(f"record: there is nothing to choose in the phase {phase!r}")
         book = replace(self, progress=self.progress.after(phase, record.stamps, whole=whole))
         if book.progress.void:
@@ -96,16 +115,18 @@ class PartialBook:
             owed = {born for client in record.stamps for born in self.progress.owed(client)}
             shares = _joined(self.shares, {born: self.progress.owing(born) for born in owed}, record.stamps)
             return replace(book, shares=shares)
-        if phase == INNER_PRODUCT:
+        if phase == PAIR_PRODUCTS:
             return book._multiplied(self.progress, record.stamps, whole=whole)
-        if phase == LOCAL_DUAL:
+        if phase == PAIR_DUALS:
             return replace(book, duals_here=record.stamps)
         return book._ended(record.stamps, better=primal_choices_from_bytes(record.choices))
 
     def company(self, phase: str) -> Company | None:
-        """As for `Book.company`: who takes part differs from round to round by the rules of the run."""
+        """As for `Book.company`: everybody who takes part, from the last round that counts to its end on."""
         del phase
-        return None
+        if len(self.layout.clients) < 3:
+            return None
+        return company_of(self.counted.values(), dict.fromkeys(self.choices.participants, 1.0))
 
     @property
     def choices(self) -> RoundChoices:
@@ -126,9 +147,11 @@ class PartialBook:
     @property
     def measures(self) -> bool:
         """Whether the round measures the model."""
-        choices = self.choices
+        return self._measures_in(self.choices)
+
+    def _measures_in(self, choices: RoundChoices) -> bool:
         due = may_measure(self.settings, self.round_id, closing=choices.closing)
-        return due and choices.participants == frozenset(self.layout.clients)
+        return due and self.progress.knows_anchor and choices.participants == frozenset(self.layout.clients)
 
     @property
     def live(self) -> tuple[int, ...]:
@@ -221,7 +244,7 @@ class PartialBook:
     def _begun(self, record: StampedRecord) -> "PartialBook":
         layout, round_id = self.layout, record.moment.round
         choices = round_choices_from_bytes(record.choices, layout.clients)
-        if self.progress.choices is not None and self.progress.choices.closing and self.progress.phase == PRIMAL:
+        if self.progress.choices is not None and self.progress.choices.closing and self.progress.phase == PAIR_PRIMAL:
             raise InvalidInput("record: a round follows the one that was to be the last")
         due = due_clients(self.settings, layout.clients, round_id, closing=choices.closing)
         if not choices.participants <= due:
@@ -263,8 +286,7 @@ class PartialBook:
             for block, held_by in self.layout.feature_holders.items()
             if (holder := next((one for one in held_by if one in stamps), None)) is not None
         }
-        due = may_measure(self.settings, round_id, closing=choices.closing)
-        measured = due and choices.participants == frozenset(self.layout.clients)
+        measured = self._measures_in(choices)
         if better and not measured:
             raise InvalidInput("record: better: nothing was measured")
         model = first if better else self.model
@@ -275,6 +297,7 @@ class PartialBook:
             model=model,
             latest=latest,
             memory=self.memory if own is None else (own.nonce, round_id),
+            counted=stamps,
             certified=own.nonce if own is not None and measured else b"",
             rounds_done=self.rounds_done + self._was_due(stamps, choices, round_id),
         )

@@ -13,28 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fenchel_client.algorithms.codec import Origins
-from fenchel_client.algorithms.corrective.points import (
-    Memory,
-)
+from fenchel_client.algorithms.corrective.points import Memory
 from fenchel_client.algorithms.dualclient import DualClient
 from fenchel_client.algorithms.duals import norms_alone, whole_norms
 from fenchel_client.algorithms.partial.book import PartialBook, of_block
 from fenchel_client.algorithms.partial.contributions import Contributions
-from fenchel_client.algorithms.partial.state import (
-    Missing,
-    PartyState,
-    Steps,
-    first_state,
-)
+from fenchel_client.algorithms.partial.start import state_before_pairs
+from fenchel_client.algorithms.partial.state import Missing, PartyState, Steps
 from fenchel_client.crypto.plain import Cipher
 from fenchel_client.crypto.seal import Seal
 from fenchel_client.table import PartyTable
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.corrective.pairs import CATCH_UP, PAIR_DUALS, PAIR_PRIMAL, PAIR_PRODUCTS
 from fenchel_common.algorithms.partial.messages import (
     Facts,
     PrimalResult,
 )
-from fenchel_common.algorithms.partial.progress import CATCH_UP
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.clientlayout import ClientLayout
@@ -89,11 +82,11 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
     def answer(self, phase: str, body: bytes, book: PartialBook) -> bytes:
         if phase == CATCH_UP:
             return self._answer_catch_up(body, book)
-        if phase == INNER_PRODUCT:
+        if phase == PAIR_PRODUCTS:
             return self._answer_products(body, book)
-        if phase == LOCAL_DUAL:
+        if phase == PAIR_DUALS:
             return self._answer_dual(body, book)
-        if phase == PRIMAL:
+        if phase == PAIR_PRIMAL:
             return self._answer_primal(body, book)
         raise InvalidInput(f"phase: a round with some of the parties has no phase {phase!r}")
 
@@ -161,7 +154,7 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
         state, round_id = self._now, book.round_id
         model, objectives = state.memory.best.weights, None
         if book.measures:
-            assert self._measured is not None, "`primal` follows `local_dual`"
+            assert self._measured is not None, "`pair_primal` follows `pair_duals`"
             model, objectives = self._contributions.objectives(self._measured, task, book)
         share = conjugates = None
         if book.choices.owners:
@@ -181,8 +174,10 @@ class PartialClient(DualClient[PartialSettings, PartialBook]):
 
     def _begin(self, facts: Facts, book: PartialBook) -> None:
         """Goes through the rounds that the party has missed."""
-        state = self._states.get(book.memory[0], first_state(self._rows))
         try:
+            state = self._states.get(book.memory[0]) or state_before_pairs(
+                self._rows, self._codec, facts, book, loss=self._loss
+            )
             state = self._steps.absorbed(state, facts, book)
             for steps in book.progress.past:
                 if steps.id > state.round_id:

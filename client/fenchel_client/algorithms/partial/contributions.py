@@ -154,7 +154,7 @@ class Contributions:
     def dual_result(
         self, before: PartyState, state: PartyState, measured: Memory | None, book: PartialBook, norms: Array
     ) -> DualResult:
-        """The answer to `local_dual`; `before` is the state before combining, `measured` as of `measured_memory`."""
+        """The answer to `pair_duals`; `before` is the state before combining, `measured` as of `measured_memory`."""
         point = vertex = figures = None
         live = self._rows.positions_of(book.live)
         if self._rows.y is not None and len(live):

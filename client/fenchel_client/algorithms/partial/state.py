@@ -35,8 +35,9 @@ from fenchel_client.algorithms.duals import checked_duals, feasible_duals
 from fenchel_client.algorithms.partial.book import PartialBook
 from fenchel_client.algorithms.rows import PartyRows, Positions
 from fenchel_common.algorithms.corrective.messages import COUNT_UNIT
+from fenchel_common.algorithms.corrective.pairs import REMEMBERED
 from fenchel_common.algorithms.partial.messages import Facts, OfPair
-from fenchel_common.algorithms.partial.progress import REMEMBERED, RoundSteps
+from fenchel_common.algorithms.partial.progress import RoundSteps
 from fenchel_common.blocks import BlockVector
 from fenchel_common.errors import InvalidInput
 from fenchel_common.losses import Loss
@@ -95,6 +96,8 @@ class PartyState:
         The opened sums of rounds that it has still to go through, and of open pairs.
     predictions
         x_i·w of the party's samples for each point of a pair, NaN where it is not known.
+    start
+        The pair that is the anchor itself, while the length of its model is not known.
     """
 
     round_id: int
@@ -105,6 +108,7 @@ class PartyState:
     conjugates: Mapping[int, Array] = field(default_factory=dict)
     grams: Mapping[int, Array] = field(default_factory=dict)
     predictions: Mapping[Name, Array] = field(default_factory=dict)
+    start: int | None = None
 
     def model_of(self, born: int, kind: str) -> Array:
         """The model of a point of a complete pair, on the party's features."""
@@ -148,6 +152,9 @@ class Combining:
         }
         memory, width = state.memory, len(state.memory.entries) + len(new)
         rows = gram_rows(state.grams[steps.id], (len(new), width), features=self._feature_count)
+        if state.start in steps.solved:
+            # Anchor, mean model and both points of this pair are the same; it is the first that is solved.
+            memory = replace(memory, gram=np.full((2, 2), rows[0, 0]))
         return extended(memory, new, gram=rows, spread=np.zeros((len(new), width)))
 
     def reached(self, memory: Memory, round_id: int) -> tuple[Memory, Combination]:
@@ -179,6 +186,7 @@ class Combining:
                 for name, one in state.predictions.items()
                 if name in names or name[1] in open_pairs or name[1] >= steps.id
             },
+            start=None if state.start in steps.solved else state.start,
         )
 
     def _accepted(self, memory: Memory, combination: Combination, round_id: int) -> Memory:
@@ -262,7 +270,8 @@ class Steps(Combining):
         self, state: PartyState, steps: RoundSteps, values: Mapping[str, Array] | None, book: PartialBook
     ) -> PartyState:
         """The state with the new pair of a round, which equals the anchor where `values` are not given."""
-        born, whole = steps.id, steps.live_samples == self._rows.sample_count
+        # After other rounds only the changes of conjugates are known.
+        born, whole = steps.id, book.start is None and steps.live_samples == self._rows.sample_count
         stamps = book.duals_here if born == book.round_id and born not in book.duals else book.duals[born]
         if values is None and any(book.point_origins(stamps, POINT)(block) for block in book.layout.holders):
             raise Missing

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from fenchel_common.algorithms.corrective.pairs import MESSAGES as OF_PAIRS
 from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, MEASURED, PREPARATION, PRIMAL, DualSettings
 from fenchel_common.algorithms.family import Carried, Exchange, Family, Messages
 from fenchel_common.clientlayout import ClientLayout
@@ -53,12 +54,19 @@ MESSAGES: Final = Messages(
     },
 )
 
+WITH_PAIRS: Final = replace(
+    MESSAGES,
+    phases={**OF_PAIRS.phases, **MESSAGES.phases},
+    choices={**OF_PAIRS.choices, **MESSAGES.choices},
+)
+"""Of a run that may go on with rounds of pairs (docs/partial.md)."""
+
 
 def _messages(settings: DualSettings) -> Messages:
     """In a run of several classes, each message has the messages of all problems."""
     count = len(settings.classes)
     if not count:
-        return MESSAGES
+        return WITH_PAIRS
     return replace(
         MESSAGES,
         phases={phase: _of_classes(exchange, count) for phase, exchange in MESSAGES.phases.items()},

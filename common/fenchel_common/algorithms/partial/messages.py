@@ -51,7 +51,12 @@ class Models:
     conjugates: Vector
 
 
-NO_PAIRS: Mapping[int, OfPair] = {}
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The anchor with which the rounds of pairs begin, in a run that had others before; None without blocks."""
+
+    alpha: BlockVector | None
+    weights: BlockVector | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,15 @@ class Facts:
         By the round in which pairs were solved: the products of their models with all remembered ones.
     predictions
         The inner products of the client's rows with the models of pairs, on blocks all of whose holders gave theirs.
+    start
+        Only in a run that had other rounds before, at a client that does not know it.
     """
 
     values: Mapping[int, OfPair] = field(default_factory=dict)
     models: Mapping[int, Models] = field(default_factory=dict)
     grams: Mapping[int, Vector] = field(default_factory=dict)
     predictions: Mapping[int, OfPair] = field(default_factory=dict)
+    start: Start | None = None
 
 
 @dataclass(frozen=True, slots=True)

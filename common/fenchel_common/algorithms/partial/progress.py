@@ -13,22 +13,20 @@ there.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.corrective.pairs import (
+    CATCH_UP,
+    MAX_BATCH,
+    MAX_OPEN,
+    PAIR_DUALS,
+    PAIR_PRIMAL,
+    PAIR_PRODUCTS,
+    REMEMBERED,
+)
 from fenchel_common.algorithms.partial.messages import RoundChoices
 from fenchel_common.errors import InvalidInput
 from fenchel_common.ids import ClientId
 from fenchel_common.records import ROUND
-
-CATCH_UP: Final = "catch_up"
-"""The first phase of a round in which a party owes shares of earlier pairs."""
-MAX_OPEN: Final = 32
-"""The most pairs that are not complete; the oldest one is given up when there are more."""
-MAX_BATCH: Final = 8
-"""The most pairs that are solved together."""
-REMEMBERED: Final = 40
-"""The parties remember the points of so many solved pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,11 @@ class Pair:
     multiplied: frozenset[ClientId] = frozenset()
     solved: int = 0
     given_up: bool = False
+
+    @property
+    def is_start(self) -> bool:
+        """Whether both points are the anchor with which the rounds of pairs begin."""
+        return not self.owners
 
     @property
     def complete(self) -> bool:
@@ -111,6 +114,20 @@ class Progress:
     choices: RoundChoices | None = None
     phase: str = ""
     void: bool = False
+
+    @classmethod
+    def continuing(cls, round_id: int) -> "Progress":
+        """The progress of a run whose rounds up to this one were others: their anchor is a pair of this round.
+
+        So its products with other models, and with the rows, become known like those of all pairs.
+        """
+        return cls(pairs=(Pair(round_id, frozenset(), frozenset()),))
+
+    @property
+    def knows_anchor(self) -> bool:
+        """Whether the length of the anchor's model was known when the round under way began."""
+        under_way = 0 if self.steps is None else self.steps.id
+        return all(0 < pair.solved < under_way for pair in self.pairs if pair.is_start)
 
     def pair(self, born: int) -> Pair:
         return next(pair for pair in self.pairs if pair.born == born)
@@ -183,22 +200,22 @@ class Progress:
 
         `whole` says that all features are covered by the Gram parts of the batch.
         """
-        expected = {ROUND: CATCH_UP if self.catches_up else INNER_PRODUCT, CATCH_UP: INNER_PRODUCT}
-        expected |= {INNER_PRODUCT: LOCAL_DUAL, LOCAL_DUAL: PRIMAL}
+        expected = {ROUND: CATCH_UP if self.catches_up else PAIR_PRODUCTS, CATCH_UP: PAIR_PRODUCTS}
+        expected |= {PAIR_PRODUCTS: PAIR_DUALS, PAIR_DUALS: PAIR_PRIMAL}
         if self.steps is None or self.void or expected.get(self.phase) != phase:
             raise InvalidInput(f"record: a round has no phase {phase!r} here")
         if not set(contributors) <= self.round.participants:
             raise InvalidInput("record: only those who take part in a round contribute")
         progress = replace(self, phase=phase, void=set(contributors) != self.round.participants)
-        if whole and (progress.void or phase != INNER_PRODUCT or not self.next_batch):
+        if whole and (progress.void or phase != PAIR_PRODUCTS or not self.next_batch):
             raise InvalidInput("record: whole: there is no such sum")
         if progress.void:
             return progress
         if phase == CATCH_UP:
             return progress._shared(self.round.participants)
-        if phase == INNER_PRODUCT:
+        if phase == PAIR_PRODUCTS:
             return progress._multiplied(self.steps, whole=whole)
-        return progress if phase == LOCAL_DUAL else progress._with_pair(self.steps)
+        return progress if phase == PAIR_DUALS else progress._with_pair(self.steps)
 
     def _shared(self, clients: frozenset[ClientId]) -> "Progress":
         pairs = (

@@ -19,9 +19,7 @@ def due_clients(
 
 def trains(settings: PartialSettings, round_id: RoundId, *, closing: bool) -> bool:
     """Whether a round makes a pair of points: not the last one, nor one with more clients than the rule draws."""
-    rule = settings.participation_rule
-    everybody = rule.kind == "fraction" and rule.fraction == 1.0
-    return not closing and (everybody or not measures_alone(settings, round_id))
+    return not closing and (settings.trains_everybody or not measures_alone(settings, round_id))
 
 
 def may_measure(settings: PartialSettings, round_id: RoundId, *, closing: bool) -> bool:

@@ -34,9 +34,20 @@ class PartialSettings(CorrectiveSettings):
 
     @model_validator(mode="after")
     def _some_rounds_train(self) -> Self:
-        if self.certificate_every == 1:
+        if self.certificate_every == 1 and not self.trains_everybody:
             raise ValueError(
                 "certificate_every: 1 leaves no round to train in, because a certificate takes a round of all parties "
-                "that trains nothing unless participation is all; use 2 or more, or 0"
+                "that trains nothing unless participation is all or fraction:1.0; use 2 or more, or 0"
             )
         return self
+
+    @property
+    def trains_everybody(self) -> bool:
+        """Whether everybody who is there trains in every round, those with a certificate included."""
+        rule = self.participation_rule
+        return rule.kind == "fraction" and rule.fraction == 1.0
+
+
+def settings_of_pairs(settings: CorrectiveSettings) -> PartialSettings:
+    """The settings of the rounds of pairs in a run of all parties."""
+    return PartialSettings.model_construct(**{**dict(settings), "participation": "fraction:1.0"})

@@ -26,7 +26,13 @@ from fenchel_common.errors import InvalidInput
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
 from fenchel_common.selection import LambdaPath
-from fenchel_common.wire.corrective_snapshot import CorrectiveState, Memories, PendingPoints, StoredAnchor
+from fenchel_common.wire.corrective_snapshot import (
+    CorrectiveState,
+    Memories,
+    PendingPoints,
+    Reached,
+    StoredAnchor,
+)
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.certificate import Certificate, Rounding, reached_gap
 from fenchel_server.algorithms.corrective.exchange import CorrectiveAnswer
@@ -118,6 +124,8 @@ def end_round(
         state = replace(state, model=model if current.complete else state.model, latest=latest)
         if first.objectives is not None:
             certificate = certified(first.objectives, state, settings=settings, layout=layout)
+            figures = (certificate.primal, certificate.dual, certificate.gap, certificate.gap_error)
+            state = replace(state, certified=Reached(*figures, first.objectives.accuracy))
     outcome, reason = _outcome(current, certificate, goal=settings.stop.gap)
     leg_over = False
     if not current.last_leg and current.closing:

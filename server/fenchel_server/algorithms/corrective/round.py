@@ -94,6 +94,25 @@ class CorrectiveRound(RoundUnderWay):
         return self.certifying and self.complete
 
 
+def begins_anew(
+    state: CorrectiveState, round_id: RoundId, available: frozenset[ClientId], layout: FederationLayout
+) -> bool:
+    """Whether a round begins with a collapse: the clients forget all but the anchor and the best model.
+
+    So it is if other clients take part than before, if the memory of one is not intact, or if the last round stored no
+    memories. In these cases the other points would change blocks that are not live, or a client does not know them.
+    """
+    participants, memories = participants_of(available, layout), state.memories
+    continued = participants == memories.participants and participants <= memories.intact
+    return not continued or memories.round_id != round_id - 1
+
+
+def participants_of(available: frozenset[ClientId], layout: FederationLayout) -> frozenset[ClientId]:
+    """Those of the available clients that hold live blocks."""
+    live = layout.sample_index.complete(available)
+    return frozenset(client for client in layout.clients if not live.isdisjoint(layout.sample_index.of(client)))
+
+
 def begin_round(
     state: CorrectiveState,
     round_id: RoundId,
@@ -103,18 +122,11 @@ def begin_round(
     settings: CorrectiveSettings,
     layout: FederationLayout,
 ) -> tuple[CorrectiveState, CorrectiveRound]:
-    """The round that begins with the available clients, and the state with its participants.
-
-    The round begins with a collapse if other clients take part than before, if the memory of one is not intact, or if
-    the last round stored no memories. In these cases the other points would change blocks that are not live, or a
-    client does not know them.
-    """
+    """The round that begins with the available clients, and the state with its participants."""
     index, memories = layout.sample_index, state.memories
-    live = index.complete(available)
-    present = [client for client in layout.clients if not live.isdisjoint(index.of(client))]
-    participants = frozenset(present)
-    continued = participants == memories.participants and participants <= memories.intact
-    collapse = not continued or memories.round_id != round_id - 1
+    live, participants = index.complete(available), participants_of(available, layout)
+    present = [client for client in layout.clients if client in participants]
+    collapse = begins_anew(state, round_id, available, layout)
     features = layout.feature_index.first_holders(participants)
     begun = replace(
         state,

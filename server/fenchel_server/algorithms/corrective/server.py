@@ -107,6 +107,7 @@ class CorrectiveServer(PhasedServer[CorrectiveSettings, CorrectiveRounds, Kept])
     ) -> None:
         super().__init__(settings, layout, round_id=round_id, records=records)
         self._states = states
+        self._key = key
         self._bodies = Bodies(settings, layout.clients)
         self._exchange = CorrectiveExchange(layout, key, settings)
         self._knowing_norms: frozenset[ClientId] = frozenset()

@@ -7,7 +7,7 @@ from fenchel_common.algorithms.corrective.messages import Objectives
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.layout import FederationLayout
 from fenchel_common.losses import Deviation
-from fenchel_common.wire.partial_snapshot import Best
+from fenchel_common.wire.partial_snapshot import Best, PartialState
 from fenchel_server.algorithms.certificate import Certificate, Rounding
 from fenchel_server.algorithms.partial.round import PartialRound
 
@@ -19,22 +19,27 @@ def measure(
     if not current.measures or told is None:
         return
     rounds = len(current.progress.rounds)
-    best, current.better = certified(told, current.state.best, rounds=rounds, settings=settings, layout=layout)
+    best, current.better = certified(told, current.state, rounds=rounds, settings=settings, layout=layout)
     current.state = replace(current.state, best=best)
     current.certificate = certificate_of(best, settings)
 
 
 def certified(
-    objectives: Objectives, best: Best | None, *, rounds: int, settings: PartialSettings, layout: FederationLayout
+    objectives: Objectives, state: PartialState, *, rounds: int, settings: PartialSettings, layout: FederationLayout
 ) -> tuple[Best, bool]:
     """The certificate with the figures of one round more, and whether the measured model is the best one so far.
 
     D is evaluated at dual variables whose model the clients know up to `drift`: in each of the `rounds` so far a pair's
-    models were rounded, as differences from the anchor's. The error of P includes the rounding of the model on record.
+    models were rounded, as differences from the anchor's, and before the first of them the anchor was rounded. The
+    error of P includes the rounding of the model on record.
     """
-    lambda_, loss = settings.lambda_, settings.loss_function
+    lambda_, loss, best = settings.lambda_, settings.loss_function, state.best
     rounding = Rounding.of(layout, contributions=len(layout.clients))
     drift = rounding.model * (2 + rounds)
+    if state.start is not None:
+        unit = settings.formats(len(layout.clients)).alpha.resolution
+        drift += state.start.model_roundings * rounding.model
+        drift += state.start.alpha_roundings * unit * objectives.row_norm / lambda_
     mean = objectives.row_norm * rounding.model
     off = rounding.predictions.plus(Deviation(mean, mean * math.sqrt(layout.sample_count)))
     primal_error = loss.mean_error(off, mean_loss=objectives.primal + rounding.figures) + lambda_ * rounding.figures

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from fenchel_common.algorithms.dual import INNER_PRODUCT
+from fenchel_common.algorithms.corrective.pairs import PAIR_PRODUCTS
 from fenchel_common.algorithms.partial.progress import Progress
 from fenchel_common.ids import ClientId
 from fenchel_common.metrics import RoundMetrics
-from fenchel_common.records import ROUND
+from fenchel_common.records import ROUND, Record
 from fenchel_common.setup import BEFORE_ROUNDS
 from fenchel_common.wire.partial import product_choices_from_bytes, round_choices_from_bytes
 from fenchel_common.wire.records import record_from_bytes
@@ -40,17 +40,19 @@ def round_metrics(
     return with_certificate(metrics, current.certificate, notes)
 
 
-def progress_in(records: Iterable[bytes], clients: Sequence[ClientId]) -> Progress:
-    """The progress of the pairs, as the records say."""
-    progress = Progress()
-    for data in records:
-        record = record_from_bytes(data, clients)
+def decoded(records: Iterable[bytes], clients: Sequence[ClientId]) -> list[Record]:
+    return [record_from_bytes(data, clients) for data in records]
+
+
+def progress_in(records: Iterable[Record], clients: Sequence[ClientId], progress: Progress) -> Progress:
+    """The progress of the pairs, as the records say that follow those with the given progress."""
+    for record in records:
         phase = record.moment.phase
         if phase == ROUND:
             choices = round_choices_from_bytes(record.choices, clients)
             everybody = choices.participants == frozenset(clients)
             progress = progress.begun(record.moment.round, choices, everybody=everybody)
         elif phase not in BEFORE_ROUNDS:
-            whole = phase == INNER_PRODUCT and product_choices_from_bytes(record.choices)
+            whole = phase == PAIR_PRODUCTS and product_choices_from_bytes(record.choices)
             progress = progress.after(phase, [given.party for given in record.given], whole=whole)
     return progress

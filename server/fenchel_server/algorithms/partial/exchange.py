@@ -12,9 +12,8 @@ from fenchel_common.algorithms.corrective.messages import (
     VERTEX_FIELD,
     Objectives,
 )
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL
+from fenchel_common.algorithms.corrective.pairs import CATCH_UP, PAIR_DUALS, PAIR_PRODUCTS
 from fenchel_common.algorithms.partial.messages import OfPair
-from fenchel_common.algorithms.partial.progress import CATCH_UP
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.blocks import BlockVector
 from fenchel_common.crypto.runkey import RunKey
@@ -61,9 +60,9 @@ class PartialExchange:
         """The answer of a client to a phase; raises a `FenchelError` to reject it."""
         if phase == CATCH_UP:
             return self._shares(current, client, body)
-        if phase == INNER_PRODUCT:
+        if phase == PAIR_PRODUCTS:
             return self._products(current, client, body)
-        if phase == LOCAL_DUAL:
+        if phase == PAIR_DUALS:
             return self._dual(current, client, body)
         return self._primal(current, client, body)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fenchel_common.algorithms.partial.messages import Facts, Models
+from fenchel_common.algorithms.partial.messages import Facts, Models, Start
 from fenchel_common.algorithms.partial.progress import Progress
 from fenchel_common.ids import ClientId
 from fenchel_common.layout import FederationLayout
@@ -12,13 +12,17 @@ from fenchel_common.wire.partial_snapshot import PartialState
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The sums that a client has got: of which pairs values and models, of which rounds Gram rows, and predictions."""
+    """The sums that a client has got: of which pairs values and models, of which rounds Gram rows, and predictions.
+
+    `norms` and `start` say whether it has got the row norms, and the anchor before the first round of pairs.
+    """
 
     values: frozenset[int] = frozenset()
     models: frozenset[int] = frozenset()
     grams: frozenset[int] = frozenset()
     predictions: Mapping[int, frozenset[int]] = field(default_factory=dict)
     norms: bool = False
+    start: bool = False
 
     def plus(self, facts: Facts) -> "Told":
         """With facts that the client has got too."""
@@ -32,6 +36,7 @@ class Told:
             self.grams | facts.grams.keys(),
             {**self.predictions, **predictions},
             self.norms,
+            self.start or facts.start is not None,
         )
 
 
@@ -44,7 +49,7 @@ def facts_for(client: ClientId, told: Told, state: PartialState, progress: Progr
         of_samples = stored.values.within(samples)
         if pair.born not in told.values and of_samples.point is not None:
             values[pair.born] = of_samples
-        if pair.complete and pair.born not in told.models:
+        if pair.complete and pair.born not in told.models and not pair.is_start:
             assert stored.conjugates is not None, "a pair has its conjugates from the round that made it"
             models[pair.born] = Models(stored.models.within(features), stored.conjugates)
         useful = pair.born in progress.remembered or (pair.complete and not pair.solved)
@@ -52,7 +57,10 @@ def facts_for(client: ClientId, told: Told, state: PartialState, progress: Progr
         if new := whole - told.predictions.get(pair.born, frozenset()):
             predictions[pair.born] = stored.predictions.within(new)
     grams = {number: gram for number, gram in state.grams.items() if number not in told.grams}
-    return Facts(values, models, grams, predictions)
+    start = None
+    if state.start is not None and not told.start:
+        start = Start(state.start.alpha.within(sorted(samples)), state.start.weights.within(sorted(features)))
+    return Facts(values, models, grams, predictions, start)
 
 
 def whole_products(client: ClientId, born: int, progress: Progress, layout: FederationLayout) -> frozenset[int]:

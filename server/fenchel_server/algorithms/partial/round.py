@@ -96,6 +96,9 @@ def begin_round(
     """The round that begins with the available clients."""
     due = due_clients(settings, layout.clients, round_id, closing=closing)
     participants, index = due & available, layout.sample_index
+    if progress.void and settings.trains_everybody and not closing and progress.round.participants <= participants:
+        # They give the same again, and to nobody's sum but the same (docs/crypto.md); the others wait for a round.
+        participants = progress.round.participants
     live: tuple[int, ...] = ()
     if trains(settings, round_id, closing=closing):
         live = live_blocks(range(len(index.sizes)), participants, layout)
@@ -106,6 +109,7 @@ def begin_round(
         live_samples=sum(index.sizes[block] for block in live),
     )
     everybody = participants == frozenset(layout.clients)
+    progress = progress.begun(round_id, choices, everybody=everybody)
     return PartialRound(
         id=round_id,
         closing=closing,
@@ -113,8 +117,8 @@ def begin_round(
         absences=not_there(due - available),
         choices=choices,
         layout=layout,
-        progress=progress.begun(round_id, choices, everybody=everybody),
+        progress=progress,
         state=state,
         told={client: told.get(client, Told()) for client in participants},
-        measures=everybody and may_measure(settings, round_id, closing=closing),
+        measures=everybody and progress.knows_anchor and may_measure(settings, round_id, closing=closing),
     )

@@ -1,18 +1,18 @@
 """Corrective HyFDCA at the server while some of the parties take part: it adds vectors that it cannot read.
 
 A round has the phases `catch_up`, in which parties give shares of pairs that they missed, if somebody owes some;
-`inner_product`, `local_dual` and `primal`. The contributions to a phase count if everybody who takes part has answered;
-otherwise the round ends there, and nothing that counted before is lost. The server keeps all sums of a run, so that a
-party that was away, or has lost its memory, can go through the rounds that it missed.
+`pair_products`, `pair_duals` and `pair_primal`. The contributions to a phase count if everybody who takes part has
+answered; otherwise the round ends there, and nothing that counted before is lost. The server keeps all sums of a run,
+so that a party that was away, or has lost its memory, can go through the rounds that it missed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fenchel_common.algorithms.dual import INNER_PRODUCT, LOCAL_DUAL, PRIMAL
+from fenchel_common.algorithms.corrective.pairs import CATCH_UP, PAIR_DUALS, PAIR_PRIMAL, PAIR_PRODUCTS
 from fenchel_common.algorithms.partial.messages import DualTask, Facts, PrimalTask
-from fenchel_common.algorithms.partial.progress import CATCH_UP, Progress
+from fenchel_common.algorithms.partial.progress import Progress
 from fenchel_common.algorithms.partial.settings import PartialSettings
 from fenchel_common.crypto.runkey import RunKey
 from fenchel_common.ids import ClientId, RoundId
@@ -27,7 +27,7 @@ from fenchel_common.wire.partial_snapshot import (
 from fenchel_server.algorithms.answers import check_agree
 from fenchel_server.algorithms.intake import Answers, PhaseSums
 from fenchel_server.algorithms.partial.certificate import measure
-from fenchel_server.algorithms.partial.ending import outcome_of, progress_in, round_metrics
+from fenchel_server.algorithms.partial.ending import decoded, outcome_of, progress_in, round_metrics
 from fenchel_server.algorithms.partial.exchange import (
     PartialAnswer,
     PartialExchange,
@@ -95,8 +95,13 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         super().__init__(settings, layout, round_id=round_id, records=records)
         self._exchange = PartialExchange(layout, key, settings)
         self._state = state
-        self._progress = progress_in(self._transcript.records, layout.clients)
+        self._progress = self._progress_so_far()
         self._told: dict[ClientId, Told] = {}
+
+    def _progress_so_far(self) -> Progress:
+        """The progress of the pairs, as the records say."""
+        clients = self.layout.clients
+        return progress_in(decoded(self._transcript.records, clients), clients, Progress())
 
     def _last_state(self, client: ClientId) -> bytes:
         return released_bytes(self._state, client, self.layout)
@@ -136,15 +141,15 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         good = self._without_failed(answers)
         for client in answers.failed:
             self._told.pop(client, None)
-        whole = phase == INNER_PRODUCT and self._covers(before, good)
-        if phase == PRIMAL and not answers.failed and good:
+        whole = phase == PAIR_PRODUCTS and self._covers(before, good)
+        if phase == PAIR_PRIMAL and not answers.failed and good:
             told = [kept.objectives for kept in good.values()]
             check_agree(told, "objectives: clients opened the same figures to different numbers")
             measure(current, told[0], settings=self.settings, layout=self.layout)
         choices = b""
-        if phase == INNER_PRODUCT:
+        if phase == PAIR_PRODUCTS:
             choices = wire.product_choices_to_bytes(whole=whole)
-        elif phase == PRIMAL:
+        elif phase == PAIR_PRIMAL:
             choices = wire.primal_choices_to_bytes(better=current.better)
         self._put_on_record(good, choices)
         current.progress = before.after(phase, good, whole=whole)
@@ -153,13 +158,13 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         if phase == CATCH_UP:
             current.state = with_shares(current.state, answers.sums, before)
             return self._product_request()
-        if phase == INNER_PRODUCT:
+        if phase == PAIR_PRODUCTS:
             current.state = with_products(
                 current.state, answers.sums, before, solved=int(current.id) if whole else None
             )
             current.measured = measured_products(answers.sums)
             return self._dual_request()
-        if phase == LOCAL_DUAL:
+        if phase == PAIR_DUALS:
             check_agree((kept.combination for kept in good.values()), "combination: clients remember different points")
             current.values, current.figures = new_pair(answers.sums)
             current.moved = next(iter(good.values())).moved
@@ -167,7 +172,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         return self._take_primals(answers.sums, good)
 
     def _product_request(self) -> PhaseRequest:
-        return self._request_with_facts(INNER_PRODUCT, lambda _, facts: wire.task_to_bytes(facts))
+        return self._request_with_facts(PAIR_PRODUCTS, lambda _, facts: wire.task_to_bytes(facts))
 
     def _dual_request(self) -> PhaseRequest:
         current = self._current()
@@ -179,7 +184,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
                 current.told[client] = replace(current.told[client], norms=True)
             return wire.dual_task_to_bytes(DualTask(facts, norms, current.measured_for(client)))
 
-        return self._request_with_facts(LOCAL_DUAL, task)
+        return self._request_with_facts(PAIR_DUALS, task)
 
     def _primal_request(self) -> PhaseRequest:
         current = self._current()
@@ -187,7 +192,7 @@ class PartialServer(PhasedServer[PartialSettings, PartialRound, PartialAnswer]):
         for client in current.present:
             values = current.values.within(frozenset(current.live_of(client)))
             tasks[client] = wire.primal_task_to_bytes(PrimalTask(values, current.figures))
-        return self._request(PRIMAL, tasks)
+        return self._request(PAIR_PRIMAL, tasks)
 
     def _take_primals(self, sums: PhaseSums, good: Mapping[ClientId, PartialAnswer]) -> RoundReport:
         current = self._current()

@@ -44,7 +44,7 @@ def with_shares(state: PartialState, sums: PhaseSums, progress: Progress) -> Par
 
 
 def with_products(state: PartialState, sums: PhaseSums, progress: Progress, *, solved: int | None) -> PartialState:
-    """The state after `inner_product`; `progress` is that before its record.
+    """The state after `pair_products`; `progress` is that before its record.
 
     `solved` is the round if the Gram parts of its batch cover all features now.
     """
@@ -74,7 +74,7 @@ def new_pair(sums: PhaseSums) -> tuple[SumsOfPair, Vector | None]:
 
 
 def with_pair(current: PartialRound, sums: PhaseSums) -> PartialState:
-    """The state after `primal`, with the round's pair if it made one."""
+    """The state after `pair_primal`, with the round's pair if it made one."""
     if not current.choices.owners:
         return current.state
     born = int(current.id)
