@@ -3,6 +3,8 @@
 import os
 import sys
 import time
+from importlib import import_module
+from typing import Any
 
 # These give a busy machine time.
 os.environ.update(
@@ -16,12 +18,11 @@ if sys.argv[1].startswith("127."):
     # Without this, Ray takes another address of the machine in place of a loopback address.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
-from ray._private import services
-from ray.cluster_utils import Cluster
+# Types are checked where Ray is not installed, too.
+services: Any = import_module("ray._private.services")
+cluster_utils: Any = import_module("ray.cluster_utils")
 
 NODES, STORE_BYTES = 2, 80_000_000
-
-
 NODE_S = 200.0
 _node_at_once = services.get_node
 
@@ -31,7 +32,7 @@ def node_in_time(gcs_address: str, node_id: str) -> object:
     end = time.monotonic() + NODE_S
     while True:
         try:
-            return _node_at_once(gcs_address, node_id)  # type: ignore[no-untyped-call]
+            return _node_at_once(gcs_address, node_id)
         except RuntimeError:
             if time.monotonic() > end:
                 raise
@@ -41,7 +42,7 @@ services.get_node = node_in_time
 
 
 def main() -> None:
-    cluster = Cluster()
+    cluster = cluster_utils.Cluster()
     for _ in range(NODES):
         cluster.add_node(
             num_cpus=1, node_ip_address=sys.argv[1], object_store_memory=STORE_BYTES, include_dashboard=False
@@ -49,7 +50,7 @@ def main() -> None:
     sys.stdout.write(f"address {cluster.address}\n")
     sys.stdout.flush()
     sys.stdin.read()
-    cluster.shutdown()  # type: ignore[no-untyped-call]
+    cluster.shutdown()
 
 
 if __name__ == "__main__":
