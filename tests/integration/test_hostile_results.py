@@ -6,7 +6,7 @@ used before.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from fenchel_client.retry import Backoff
 from fenchel_client.session import Session
 from fenchel_client.task import Task
 from fenchel_client.transport.dial import GrpcDial
+from fenchel_common.algorithms.corrective.pairs import PAIR_DUALS, PAIR_PRIMAL, PAIR_PRODUCTS
 from fenchel_common.errors import FenchelError
 from fenchel_common.identity import Address, Kit
 from fenchel_common.ids import ClientId
@@ -48,19 +49,29 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reas
 
 ROWS, COLUMNS = 40, 4
 SHARDS = named_shards(small_dataset(ROWS, COLUMNS), grid=(1, 2))
-ROUND_PHASES = frozenset({"layout", "inner_product", "local_dual", "primal"})
-"""Whose limits follow from the layout."""
+CORRECTIVE_PHASES = ("inner_product", "local_dual", "primal")
+PAIR_PHASES = (PAIR_PRODUCTS, PAIR_DUALS, PAIR_PRIMAL)
+FROM_LAYOUT = frozenset({LAYOUT, *CORRECTIVE_PHASES, *PAIR_PHASES})
+"""The phases whose limits follow from the layout."""
 ENVELOPE_BYTES = 1024
 ATTACKED_S = 280.0
-CONFIG = RunConfig.from_mapping(
-    {
-        "name": "attacked",
-        "settings": {"loss": "hinge", "lambda": 0.05, "local": "corrective"},
-        "key": {"bits": 2048},
-        "round": {"deadline_s": 60.0, "attempts": 100, "quorum": 0.5},
-        "stop": {"gap": 1e-12, "rounds": 1000},
-    }
-)
+
+
+def run_config(settings: Mapping[str, object]) -> RunConfig:
+    return RunConfig.from_mapping(
+        {
+            "name": "attacked",
+            "key": {"bits": 2048},
+            "round": {"deadline_s": 60.0, "attempts": 100, "quorum": 0.5},
+            "stop": {"gap": 1e-12, "rounds": 1000},
+            **settings,
+        }
+    )
+
+
+CORRECTIVE = run_config({"settings": {"loss": "hinge"}, "path": {"lambdas": [0.05, 0.04]}})
+"""Has corrective rounds also when parties come and go: no rounds of pairs take their place in a path."""
+PAIRS = run_config({"settings": {"loss": "hinge", "lambda": 0.05, "participation": "fraction:1.0"}})
 
 
 @dataclass
@@ -69,6 +80,7 @@ class HostileParty:
 
     name: ClientId
     party: Party
+    config: RunConfig
     server: Process
     phases: frozenset[str]
     attacks: list[Attack] = field(default_factory=list)
@@ -84,7 +96,7 @@ class HostileParty:
             self._bytes_before = None
         if task.phase == LAYOUT:
             layout = client_layout_from_bytes(task.body, party=self.name, samples=ROWS, features=COLUMNS // 2)
-            self._extent = Extent.of_client(layout, key_bits=CONFIG.key.bits)
+            self._extent = Extent.of_client(layout, key_bits=self.config.key.bits)
         if task.phase in self.phases and task.phase not in self._plans:
             self._plans[task.phase] = self._planned(task.phase)
         if plan := self._plans.get(task.phase):
@@ -94,13 +106,13 @@ class HostileParty:
         return self.party.handle(task)
 
     def _limit(self, phase: str) -> int:
-        if phase in ROUND_PHASES:
+        if phase in FROM_LAYOUT:
             assert self._extent is not None
-            return round_limits(phase, self._extent, CONFIG.algorithm_settings()).result
+            return round_limits(phase, self._extent, self.config.algorithm_settings()).result
         return setup_limits(phase, parties=len(SHARDS)).result
 
     def _planned(self, phase: str) -> Bodies:
-        messages, limit = messages_of(phase, CONFIG.algorithm_settings()), self._limit(phase)
+        messages, limit = messages_of(phase, self.config.algorithm_settings()), self._limit(phase)
         size = min(limit, LONG_BYTES) - ENVELOPE_BYTES
         bodies = full_of_elements(messages.result, size) | too_long(limit)
         if "RoundResult.body" in messages.inside:
@@ -139,17 +151,18 @@ def coming_back(kit: Kit, hostile: HostileParty, address: Address) -> Iterator[N
 
 
 @pytest.mark.parametrize(
-    ("name", "phases"),
+    ("name", "config", "phases"),
     [
-        ("p1", {"introduce", "key_make", "align_0", "blind_1", *ROUND_PHASES}),
-        ("p2", {"key_take"}),
+        ("p1", CORRECTIVE, {"introduce", "key_make", "align_0", "blind_1", LAYOUT, *CORRECTIVE_PHASES}),
+        ("p1", PAIRS, set(PAIR_PHASES)),
+        ("p2", CORRECTIVE, {"key_take"}),
     ],
-    ids=["key holder", "other party"],
+    ids=["key holder", "pairs of points", "other party"],
 )
 def test_no_result_takes_more_of_the_server_than_four_times_the_longest_of_its_phase(
-    tmp_path: Path, name: str, phases: set[str]
+    tmp_path: Path, name: str, config: RunConfig, phases: set[str]
 ) -> None:
-    federation = LocalFederation(tmp_path, SHARDS, CONFIG)
+    federation = LocalFederation(tmp_path, SHARDS, config)
     kit = Kit.load(kit_folder(tmp_path, name))
     consent = Consent(approved_roster=kit.roster.fingerprint(), accepts=frozenset(Concession))
     try:
@@ -158,7 +171,7 @@ def test_no_result_takes_more_of_the_server_than_four_times_the_longest_of_its_p
         threading.Thread(target=lambda: list(federation.events()), daemon=True).start()
         federation.start_client("p2" if name == "p1" else "p1")
         party = Party(kit, SHARDS[name], state=tmp_path / "hostile", consent=consent)
-        hostile = HostileParty(ClientId(name), party, Process(federation.server.pid), frozenset(phases))
+        hostile = HostileParty(ClientId(name), party, config, Process(federation.server.pid), frozenset(phases))
         with coming_back(kit, hostile, Address("localhost", federation.port)):
             assert hostile.done.wait(ATTACKED_S), (hostile.attacks, federation.log("server"))
         assert federation.server.poll() is None

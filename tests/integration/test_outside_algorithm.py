@@ -99,6 +99,8 @@ def test_a_party_that_lacks_the_package_refuses_the_run_and_both_ends_say_so(
 
     config = run_config()
     assert config.package == PACKAGE
+    # Forks would have the environment of the process of which they are forks.
+    monkeypatch.setattr("fenchel_deploy.local.CAN_FORK", False)
     with OneLacksIt(tmp_path, named_shards(small_dataset(), grid=(2, 1)), config) as federation:
         (final,) = [event for event in federation.events() if event["event"] == "ended"]
         federation.wait()
