@@ -4,8 +4,10 @@ The records say which round is the first of pairs; all that follow are. They beg
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,36 +81,23 @@ class WholeRunBook(CorrectiveBook):
         )
 
 
+class PartsOfHalf(TypedDict):
+    """The parameters of `ClientHalf` beside the settings."""
+
+    layout: ClientLayout
+    table: PartyTable
+    cipher: Cipher
+    key: RunKey
+    seal: Seal
+    serialising: NotRequired[Callable[[], AbstractContextManager[None]]]
+
+
 class WholeRunClient(CorrectiveClient):
     """The client half of HyFDCA with `local = "corrective"` and `participation = "all"`, of one problem."""
 
-    def __init__(
-        self,
-        settings: CorrectiveSettings,
-        *,
-        layout: ClientLayout,
-        table: PartyTable,
-        cipher: Cipher,
-        key: RunKey,
-        seal: Seal,
-        serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        super().__init__(
-            settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising
-        )
-
-        def of_pairs() -> PartialClient:
-            return PartialClient(
-                settings_of_pairs(settings),
-                layout=layout,
-                table=table,
-                cipher=cipher,
-                key=key,
-                seal=seal,
-                serialising=serialising,
-            )
-
-        self._of_pairs = of_pairs
+    def __init__(self, settings: CorrectiveSettings, **parts: Unpack[PartsOfHalf]) -> None:
+        super().__init__(settings, **parts)
+        self._of_pairs = partial(PartialClient, settings_of_pairs(settings), **parts)
         self._pairs: PartialClient | None = None
 
     def first_book(self) -> WholeRunBook:
@@ -148,16 +137,7 @@ def pairs_of(book: CorrectiveBook) -> PartialBook | None:
     return book.pairs
 
 
-def whole_run_half(
-    settings: CorrectiveSettings,
-    *,
-    layout: ClientLayout,
-    table: PartyTable,
-    cipher: Cipher,
-    key: RunKey,
-    seal: Seal,
-    serialising: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> AlgorithmClient:
+def whole_run_half(settings: CorrectiveSettings, **parts: Unpack[PartsOfHalf]) -> AlgorithmClient:
     """The client half of a run of all parties, of one problem or of several classes; as for `ClientHalf`."""
     half = ClassesClient if settings.classes else WholeRunClient
-    return half(settings, layout=layout, table=table, cipher=cipher, key=key, seal=seal, serialising=serialising)
+    return half(settings, **parts)
